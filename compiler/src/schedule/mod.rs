@@ -1,0 +1,1 @@
+//! Pipeline schedules: one file per kind, one simulator, one proof, one search.

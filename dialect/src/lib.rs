@@ -1,0 +1,1 @@
+//! The `dist` dialect: text and IR.

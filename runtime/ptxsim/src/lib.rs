@@ -1,0 +1,1 @@
+//! Runs PTX without a GPU.

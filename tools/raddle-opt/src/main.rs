@@ -1,0 +1,2 @@
+//! raddle-opt
+fn main() {}

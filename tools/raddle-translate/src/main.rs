@@ -1,0 +1,2 @@
+//! raddle-translate
+fn main() {}
