@@ -1,1 +1,7 @@
 //! The `dist` dialect: text and IR.
+//!
+//! `syntax` reads and prints text, `ir` holds programs, `ops` says what each op means, `diag` reports what is wrong.
+
+pub mod diag;
+pub mod ir;
+pub mod ops;
