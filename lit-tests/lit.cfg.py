@@ -1,0 +1,54 @@
+"""How lit runs the tests in this folder.
+
+`cargo xtask test --only lit` passes the three parameters; lit started by hand finds the debug build of the tools by
+itself.
+
+  tools    the folder with raddle-opt, raddle-translate and raddle (default: target/debug)
+  output   where %t files go (default: target/lit-tests)
+  copies   where to keep a generic copy of every module that a tool prints (default: nowhere)
+"""
+
+import os
+import shutil
+
+import lit.formats
+import lit.util
+
+root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+tools = os.path.normpath(lit_config.params.get("tools", os.path.join(root, "target", "debug")))
+output = lit_config.params.get("output", os.path.join(root, "target", "lit-tests"))
+copies = lit_config.params.get("copies")
+llvm = "/usr/lib/llvm-22/bin"
+venv = os.path.join(root, "target", "venv", "bin")
+
+config.name = "raddle"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["data"]
+config.test_source_root = os.path.join(root, "lit-tests")
+config.test_exec_root = output
+
+for name in ["raddle-opt", "raddle-translate", "raddle"]:
+    if not os.path.exists(os.path.join(tools, name)):
+        lit_config.fatal(f"no {name} in {tools}; run `cargo build --workspace` first")
+
+# The built tools first, then FileCheck, not and mlir-opt, then whatever the system has.
+config.environment["PATH"] = os.pathsep.join([tools, llvm, venv, "/usr/local/bin", "/usr/bin", "/bin"])
+
+# A test that hangs is a failure, not a wait.
+lit_config.maxIndividualTestTime = 120
+
+# %data is the folder of inputs that several tests share, %examples the folder of examples.
+config.substitutions.append(("%data", os.path.join(config.test_source_root, "data")))
+config.substitutions.append(("%examples", os.path.join(root, "examples")))
+config.substitutions.append(("%irdl", os.path.join(root, "dialect", "dist.irdl.mlir")))
+
+# Every run of raddle-opt also keeps what it printed, in generic form, for the comparison with stock MLIR.
+if copies:
+    config.substitutions.append((r"(?<![\w/.-])raddle-opt(?![\w/.-])", f"raddle-opt --generic-copies={copies}"))
+
+for name in ["mlir-opt", "ptxas", "nvdisasm", "cuobjdump"]:
+    if shutil.which(name, path=config.environment["PATH"]):
+        config.available_features.add(name)
+if os.path.exists("/dev/nvidia0"):
+    config.available_features.add("gpu")
