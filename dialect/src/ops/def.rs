@@ -1,7 +1,7 @@
 //! The form of an op's definition.
 
 use crate::diag::{Diagnostic, Diagnostics};
-use crate::ir::{Context, Module, OpId, Type, ValueId};
+use crate::ir::{Attr, Context, Module, OpId, Type, ValueId};
 
 /// How many values a group of operands or results holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,38 @@ pub enum AttrKind {
     Any,
 }
 
-/// A required attribute (or property, for ops of other dialects).
+/// A value that the pretty form leaves out.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum AttrDefault {
+    /// `true` or `false`
+    Bool(bool),
+    /// `value : i64`
+    I64(i64),
+    /// `value : f64`
+    F64(f64),
+    /// A string.
+    Str(&'static str),
+    /// `array<i64: …>`
+    I64Array(&'static [i64]),
+    /// `[]`
+    EmptyArray,
+}
+
+impl AttrDefault {
+    /// The attribute.
+    pub fn attr(self, cx: &Context) -> Attr {
+        match self {
+            AttrDefault::Bool(value) => cx.bool_attr(value),
+            AttrDefault::I64(value) => cx.i64_attr(value),
+            AttrDefault::F64(value) => cx.f64_attr(value),
+            AttrDefault::Str(value) => cx.string(value),
+            AttrDefault::I64Array(values) => cx.i64_array(values),
+            AttrDefault::EmptyArray => cx.array(&[]),
+        }
+    }
+}
+
+/// An attribute (or property, for ops of other dialects) that the definition knows.
 #[derive(Clone, Copy, Debug)]
 pub struct AttrDef {
     /// Name.
@@ -67,6 +98,8 @@ pub struct AttrDef {
     pub kind: AttrKind,
     /// Whether the generic form must have it.
     pub required: bool,
+    /// The value that the pretty form leaves out. Only required attributes have one; the generic form always shows it.
+    pub default: Option<AttrDefault>,
     /// What it means, for the documentation.
     pub doc: &'static str,
 }
@@ -103,6 +136,105 @@ pub struct Traits {
     pub commutative: bool,
 }
 
+/// How an op is written when it is not written in generic form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pretty {
+    /// Only in generic form.
+    Generic,
+    /// The form that all `dist` ops but `dist.mesh` share.
+    Uniform(Uniform),
+    /// A form of its own.
+    Custom(Custom),
+}
+
+/// `[%r =] dist.name [@symbol] [word] [%operands] [over [axes]] [{attrs}] [: types]`
+///
+/// The form must lose nothing, so an op that does not fit its definition (counts, kinds of attributes, properties,
+/// regions, successors) is printed in generic form. Hidden are attributes equal to their default, and the segment sizes
+/// if every optional group is there and at most one group is variadic (it takes what the others leave).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Uniform {
+    /// The attribute written `@name`: of kind [`AttrKind::Str`] (`sym_name`) or [`AttrKind::Symbol`].
+    pub symbol: Option<&'static str>,
+    /// The attribute, of kind [`AttrKind::Enum`], written as a bare word; a `word` is never `over`.
+    pub word: Option<&'static str>,
+    /// The attribute, of kind [`AttrKind::Axes`], written `over ["dp"]`.
+    pub over: Option<&'static str>,
+    /// What follows the colon.
+    pub types: TypeShape,
+}
+
+impl Uniform {
+    /// Neither symbol, word nor axes.
+    pub const fn new(types: TypeShape) -> Self {
+        Self {
+            symbol: None,
+            word: None,
+            over: None,
+            types,
+        }
+    }
+
+    /// With an attribute written `@name`.
+    pub const fn symbol(mut self, attr: &'static str) -> Self {
+        self.symbol = Some(attr);
+        self
+    }
+
+    /// With an attribute written as a bare word.
+    pub const fn word(mut self, attr: &'static str) -> Self {
+        self.word = Some(attr);
+        self
+    }
+
+    /// With mesh axes written `over ["dp"]`.
+    pub const fn over(mut self, attr: &'static str) -> Self {
+        self.over = Some(attr);
+        self
+    }
+}
+
+/// What the uniform pretty form says about types.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TypeShape {
+    /// Nothing: the op has neither operands nor results.
+    Nothing,
+    /// `: T`, the type of every operand and every result. The result groups are all [`Count::One`], and there is at least
+    /// one operand or result.
+    Same,
+    /// `: T`, the value of this [`AttrKind::Type`] attribute; the op has neither operands nor results.
+    Attr(&'static str),
+    /// `: (T, U) -> V`, with `(V, W)` for several results and `()` for none.
+    Signature,
+}
+
+/// Forms of single ops or families.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Custom {
+    /// `dist.mesh @mesh ["dp" = 2, "mp" = 2] {attrs}`
+    Mesh,
+    /// `module @name attributes {…} {…}`
+    Module,
+    /// `func.func private @f(%arg0: i32 {…}) -> (i32 {…}) attributes {…} {…}`
+    Func,
+    /// `return %0 : i32`
+    Return,
+    /// `call @f(%0) : (i32) -> i32`
+    Call,
+    /// `cf.br ^bb1(%0 : i32)`
+    Branch,
+    /// `cf.cond_br %c, ^bb1(%0 : i32), ^bb2`
+    CondBranch,
+    /// `arith.constant 1 : i32`
+    Constant,
+    /// `arith.addi %0, %1 overflow<nsw> : i32`
+    Binary,
+    /// `arith.cmpi slt, %0, %1 : i32`
+    Compare,
+    /// `builtin.unrealized_conversion_cast %0 : i32 to i64`
+    Cast,
+}
+
 /// One op.
 #[derive(Debug)]
 pub struct OpDef {
@@ -123,6 +255,8 @@ pub struct OpDef {
     pub traits: Traits,
     /// Effects.
     pub effects: Effects,
+    /// The short form.
+    pub pretty: Pretty,
     /// What the groups, attributes and traits do not say.
     pub verify: Option<fn(&mut OpVerifier)>,
 }

@@ -3,7 +3,10 @@
 
 mod def;
 
-pub use def::{AttrDef, AttrKind, Count, Effects, Group, OpDef, OpVerifier, Traits};
+pub use def::{
+    AttrDef, AttrDefault, AttrKind, Count, Custom, Effects, Group, OpDef, OpVerifier, Pretty,
+    Traits, TypeShape, Uniform,
+};
 
 use std::collections::HashMap;
 
