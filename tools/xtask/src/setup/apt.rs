@@ -50,6 +50,18 @@ pub fn install_missing(python_found: bool) -> Result<bool> {
     }
     println!("set-up: reading the package lists anew");
     process::run(apt_get().arg("update"))?;
+    let unknown: Vec<_> = missing
+        .iter()
+        .filter(|p| !has_candidate(p))
+        .copied()
+        .collect();
+    if !unknown.is_empty() {
+        bail!(
+            "apt knows no package {}\n\
+             Debian 12 has LLVM 22 in its security archive: add the suite bookworm-security to apt's sources, then run:\n    {by_hand}",
+            unknown.join(", ")
+        );
+    }
     if let Err(error) = install(&missing) {
         bail!("{error}\nto try by hand, run:\n    {by_hand}");
     }
