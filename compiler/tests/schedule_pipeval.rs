@@ -11,17 +11,23 @@ use raddle_compiler::schedule::{Report, ScheduleError};
 use serde_json::Value;
 
 fn data(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lit-tests/data/schedules").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../lit-tests/data/schedules")
+        .join(name);
     let file = std::fs::File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut text = String::new();
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("gzip");
+    flate2::read::GzDecoder::new(file)
+        .read_to_string(&mut text)
+        .expect("gzip");
     serde_json::from_str(&text).expect("json")
 }
 
 fn number(value: &Value, default: f64) -> PerIndex {
     match value {
         Value::Null => PerIndex::Same(default),
-        Value::Array(list) => PerIndex::Each(list.iter().map(|v| v.as_f64().expect("number")).collect()),
+        Value::Array(list) => {
+            PerIndex::Each(list.iter().map(|v| v.as_f64().expect("number")).collect())
+        }
         one => PerIndex::Same(one.as_f64().expect("number")),
     }
 }
@@ -42,11 +48,22 @@ fn setting(case: &Value) -> Setting {
         some => number(some, 1.0),
     };
     let limit = (!case["limit"].is_null()).then(|| number(&case["limit"], 0.0));
-    Setting { costs, memory: Memory { activation, held_for_weights }, limit }
+    Setting {
+        costs,
+        memory: Memory {
+            activation,
+            held_for_weights,
+        },
+        limit,
+    }
 }
 
 fn verdict(error: &ScheduleError) -> &'static str {
-    if matches!(error, ScheduleError::Deadlock { .. }) { "deadlock" } else { "malformed" }
+    if matches!(error, ScheduleError::Deadlock { .. }) {
+        "deadlock"
+    } else {
+        "malformed"
+    }
 }
 
 fn same(a: f64, b: &Value) -> bool {
@@ -74,12 +91,20 @@ fn difference(report: &Report, want: &Value) -> Option<String> {
         }
     }
     let mismatches: Vec<String> = report.mismatches.iter().map(ToString::to_string).collect();
-    let wanted: Vec<&str> = want["channel_mismatch"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let wanted: Vec<&str> = want["channel_mismatch"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     if mismatches != wanted {
         return Some(format!("message order: {mismatches:?} for {wanted:?}"));
     }
     if report.fits != want["fits_memory"].as_bool() {
-        return Some(format!("fits: {:?} for {}", report.fits, want["fits_memory"]));
+        return Some(format!(
+            "fits: {:?} for {}",
+            report.fits, want["fits_memory"]
+        ));
     }
     None
 }
@@ -88,13 +113,21 @@ fn difference(report: &Report, want: &Value) -> Option<String> {
 fn same_verdicts_and_numbers_as_the_independent_checker() {
     let data = data("pipeval.json.gz");
     let texts = data["schedules"].as_object().expect("schedules");
-    let schedules: HashMap<&String, _> = texts.iter().map(|(k, v)| (k, read_csv(v.as_str().expect("text")))).collect();
+    let schedules: HashMap<&String, _> = texts
+        .iter()
+        .map(|(k, v)| (k, read_csv(v.as_str().expect("text"))))
+        .collect();
     let mut wrong = Vec::new();
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for case in data["cases"].as_array().expect("cases") {
         let name = case["schedule"].as_str().expect("name").to_owned();
-        let model = CommModel::ALL.into_iter().find(|m| m.name() == case["model"]).expect("model");
-        let have = schedules[&name].clone().and_then(|s| evaluate(&s, &setting(case), model));
+        let model = CommModel::ALL
+            .into_iter()
+            .find(|m| m.name() == case["model"])
+            .expect("model");
+        let have = schedules[&name]
+            .clone()
+            .and_then(|s| evaluate(&s, &setting(case), model));
         let want = &case["result"];
         let verdict_wanted = want["error"].as_str().unwrap_or("sound");
         *counts.entry(verdict_wanted).or_default() += 1;
@@ -105,26 +138,54 @@ fn same_verdicts_and_numbers_as_the_independent_checker() {
             Err(error) => Some(format!("{error} for {want}")),
         };
         if let Some(problem) = problem {
-            wrong.push(format!("{name} [{}] {}: {problem}", case["model"], case["costs"]));
+            wrong.push(format!(
+                "{name} [{}] {}: {problem}",
+                case["model"], case["costs"]
+            ));
         }
     }
-    assert!(wrong.is_empty(), "{} differ, first:\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
-    assert!(counts["sound"] > 3000 && counts["malformed"] > 1000 && counts["deadlock"] > 50, "{counts:?}");
+    assert!(
+        wrong.is_empty(),
+        "{} differ, first:\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(20)].join("\n")
+    );
+    assert!(
+        counts["sound"] > 3000 && counts["malformed"] > 1000 && counts["deadlock"] > 50,
+        "{counts:?}"
+    );
 }
 
 #[test]
 fn a_ring_of_waits_is_closed_and_short() {
     let data = data("pipeval.json.gz");
     let mut rings = 0;
-    for case in data["cases"].as_array().expect("cases").iter().filter(|c| c["result"]["error"] == "deadlock") {
-        let text = data["schedules"][case["schedule"].as_str().expect("name")].as_str().expect("text");
-        let model = CommModel::ALL.into_iter().find(|m| m.name() == case["model"]).expect("model");
-        let Err(ScheduleError::Deadlock { cycle }) = read_csv(text).and_then(|s| evaluate(&s, &setting(case), model))
+    for case in data["cases"]
+        .as_array()
+        .expect("cases")
+        .iter()
+        .filter(|c| c["result"]["error"] == "deadlock")
+    {
+        let text = data["schedules"][case["schedule"].as_str().expect("name")]
+            .as_str()
+            .expect("text");
+        let model = CommModel::ALL
+            .into_iter()
+            .find(|m| m.name() == case["model"])
+            .expect("model");
+        let Err(ScheduleError::Deadlock { cycle }) =
+            read_csv(text).and_then(|s| evaluate(&s, &setting(case), model))
         else {
             panic!("{case}: no deadlock");
         };
-        let theirs = case["result"]["text"].as_str().expect("text").matches("->").count();
-        let ours = format!("deadlock: {}", cycle.join(" -> ")).matches("->").count();
+        let theirs = case["result"]["text"]
+            .as_str()
+            .expect("text")
+            .matches("->")
+            .count();
+        let ours = format!("deadlock: {}", cycle.join(" -> "))
+            .matches("->")
+            .count();
         assert!(!cycle.is_empty() && ours <= theirs, "{case}: {cycle:?}");
         rings += 1;
     }

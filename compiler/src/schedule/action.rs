@@ -208,7 +208,10 @@ impl StageStep {
     pub fn in_torch(self) -> bool {
         matches!(
             self,
-            StageStep::Unshard | StageStep::Reshard | StageStep::ReduceGrad | StageStep::WaitReduceGrad
+            StageStep::Unshard
+                | StageStep::Reshard
+                | StageStep::ReduceGrad
+                | StageStep::WaitReduceGrad
         )
     }
 }
@@ -216,7 +219,11 @@ impl StageStep {
 impl Op {
     /// A step from plain indices.
     pub fn new(kind: Compute, stage: u32, microbatch: u32) -> Op {
-        Op { kind, stage: StageId(stage), microbatch: MicrobatchId(microbatch) }
+        Op {
+            kind,
+            stage: StageId(stage),
+            microbatch: MicrobatchId(microbatch),
+        }
     }
 }
 
@@ -280,7 +287,11 @@ impl Action {
                 return Err(ActionSyntax::BadOverlap);
             }
             let mut ops = Vec::new();
-            for part in body.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+            for part in body
+                .split(';')
+                .map(str::trim)
+                .filter(|part| !part.is_empty())
+            {
                 match Action::parse_plain(part)? {
                     Action::Compute(op) => ops.push(op),
                     _ => return Err(ActionSyntax::BadOverlap),
@@ -295,9 +306,13 @@ impl Action {
     }
 
     fn parse_plain(text: &str) -> Result<Action, ActionSyntax> {
-        let word_at = text.find(|c: char| !c.is_ascii_digit()).ok_or(ActionSyntax::Unknown)?;
+        let word_at = text
+            .find(|c: char| !c.is_ascii_digit())
+            .ok_or(ActionSyntax::Unknown)?;
         let (stage, rest) = text.split_at(word_at);
-        let word_end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let word_end = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let (word, microbatch) = rest.split_at(word_end);
         if stage.is_empty() || microbatch.chars().any(|c| !c.is_ascii_digit()) {
             return Err(ActionSyntax::Unknown);
@@ -309,10 +324,34 @@ impl Action {
             return Ok(Action::Stage(step, StageId(number(stage)?)));
         }
         let make: fn(StageId, MicrobatchId) -> Action = match word {
-            "F" => |stage, microbatch| Action::Compute(Op { kind: Compute::Forward, stage, microbatch }),
-            "I" => |stage, microbatch| Action::Compute(Op { kind: Compute::InputGrad, stage, microbatch }),
-            "W" => |stage, microbatch| Action::Compute(Op { kind: Compute::WeightGrad, stage, microbatch }),
-            "B" => |stage, microbatch| Action::Compute(Op { kind: Compute::Backward, stage, microbatch }),
+            "F" => |stage, microbatch| {
+                Action::Compute(Op {
+                    kind: Compute::Forward,
+                    stage,
+                    microbatch,
+                })
+            },
+            "I" => |stage, microbatch| {
+                Action::Compute(Op {
+                    kind: Compute::InputGrad,
+                    stage,
+                    microbatch,
+                })
+            },
+            "W" => |stage, microbatch| {
+                Action::Compute(Op {
+                    kind: Compute::WeightGrad,
+                    stage,
+                    microbatch,
+                })
+            },
+            "B" => |stage, microbatch| {
+                Action::Compute(Op {
+                    kind: Compute::Backward,
+                    stage,
+                    microbatch,
+                })
+            },
             "SEND_F" => |stage, microbatch| Action::Send(forward(stage, microbatch)),
             "SEND_B" => |stage, microbatch| Action::Send(backward(stage, microbatch)),
             "RECV_F" => |stage, microbatch| Action::Recv(forward(stage, microbatch)),
@@ -324,7 +363,10 @@ impl Action {
         if microbatch.is_empty() {
             return Err(ActionSyntax::MicrobatchMissing);
         }
-        Ok(make(StageId(number(stage)?), MicrobatchId(number(microbatch)?)))
+        Ok(make(
+            StageId(number(stage)?),
+            MicrobatchId(number(microbatch)?),
+        ))
     }
 }
 
@@ -332,27 +374,51 @@ impl Action {
 const LARGEST_INDEX: u32 = 1 << 24;
 
 fn number(digits: &str) -> Result<u32, ActionSyntax> {
-    digits.parse().ok().filter(|n| *n <= LARGEST_INDEX).ok_or(ActionSyntax::TooLarge)
+    digits
+        .parse()
+        .ok()
+        .filter(|n| *n <= LARGEST_INDEX)
+        .ok_or(ActionSyntax::TooLarge)
 }
 
 fn forward(stage: StageId, microbatch: MicrobatchId) -> Transfer {
-    Transfer { direction: Direction::Forward, stage, microbatch }
+    Transfer {
+        direction: Direction::Forward,
+        stage,
+        microbatch,
+    }
 }
 
 fn backward(stage: StageId, microbatch: MicrobatchId) -> Transfer {
-    Transfer { direction: Direction::Backward, stage, microbatch }
+    Transfer {
+        direction: Direction::Backward,
+        stage,
+        microbatch,
+    }
 }
 
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.stage.0, self.kind.letter(), self.microbatch.0)
+        write!(
+            f,
+            "{}{}{}",
+            self.stage.0,
+            self.kind.letter(),
+            self.microbatch.0
+        )
     }
 }
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let transfer = |f: &mut fmt::Formatter<'_>, word: &str, t: &Transfer| {
-            write!(f, "{}{word}_{}{}", t.stage.0, t.direction.letter(), t.microbatch.0)
+            write!(
+                f,
+                "{}{word}_{}{}",
+                t.stage.0,
+                t.direction.letter(),
+                t.microbatch.0
+            )
         };
         match self {
             Action::Compute(op) => op.fmt(f),

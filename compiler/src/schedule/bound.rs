@@ -59,8 +59,18 @@ pub struct LowerBounds {
 pub fn lower_bounds(query: &BoundQuery<'_>) -> Result<LowerBounds, ScheduleError> {
     let model = Model::new(query);
     let (stages, m) = (query.stage_rank.len(), query.microbatches);
-    let ranks = query.stage_rank.iter().map(|r| r.index() + 1).max().unwrap_or(0);
-    let mut result = LowerBounds { work: 0.0, span: 0.0, makespan: 0.0, per_rank: Vec::new() };
+    let ranks = query
+        .stage_rank
+        .iter()
+        .map(|r| r.index() + 1)
+        .max()
+        .unwrap_or(0);
+    let mut result = LowerBounds {
+        work: 0.0,
+        span: 0.0,
+        makespan: 0.0,
+        per_rank: Vec::new(),
+    };
     if stages == 0 || m == 0 {
         return Ok(result);
     }
@@ -71,15 +81,23 @@ pub fn lower_bounds(query: &BoundQuery<'_>) -> Result<LowerBounds, ScheduleError
             chain += model.b[s - 1] * model.least + model.hop[s - 1];
         }
         let tail = model.w[0] * model.least;
-        result.makespan = result.makespan.max(whole.input(s, m) + model.b[s] * model.least + chain + tail);
+        result.makespan = result
+            .makespan
+            .max(whole.input(s, m) + model.b[s] * model.least + chain + tail);
     }
     for r in 0..ranks {
-        let mine: Vec<usize> = (0..stages).filter(|s| query.stage_rank[*s].index() == r).collect();
+        let mine: Vec<usize> = (0..stages)
+            .filter(|s| query.stage_rank[*s].index() == r)
+            .collect();
         let Some(&head) = mine.first() else {
             result.per_rank.push([0.0; 3]);
             continue;
         };
-        let work = model.total * mine.iter().map(|s| model.f[*s] + model.b[*s] + model.w[*s]).sum::<f64>();
+        let work = model.total
+            * mine
+                .iter()
+                .map(|s| model.f[*s] + model.b[*s] + model.w[*s])
+                .sum::<f64>();
         let own;
         let from_own = if head == 0 {
             &whole
@@ -158,10 +176,15 @@ impl<'a> Model<'a> {
         let none = vec![0.0; stages];
         let (b, w) = match query.backward {
             BackwardParts::Split => (input, weight),
-            BackwardParts::Whole => (input.iter().zip(&weight).map(|(i, w)| i + w).collect(), none),
+            BackwardParts::Whole => (
+                input.iter().zip(&weight).map(|(i, w)| i + w).collect(),
+                none,
+            ),
             BackwardParts::None => (none.clone(), none),
         };
-        let mut factors: Vec<f64> = (0..query.microbatches).map(|j| c.microbatch.at(j)).collect();
+        let mut factors: Vec<f64> = (0..query.microbatches)
+            .map(|j| c.microbatch.at(j))
+            .collect();
         factors.sort_by(f64::total_cmp);
         let sums = |values: &mut dyn Iterator<Item = &f64>| {
             let mut sums = vec![0.0];
@@ -177,7 +200,13 @@ impl<'a> Model<'a> {
             b,
             w,
             hop: (0..stages.saturating_sub(1))
-                .map(|s| if query.stage_rank[s] != query.stage_rank[s + 1] { c.transfer.at(s) } else { 0.0 })
+                .map(|s| {
+                    if query.stage_rank[s] != query.stage_rank[s + 1] {
+                        c.transfer.at(s)
+                    } else {
+                        0.0
+                    }
+                })
                 .collect(),
             act: per_stage(&|s| query.memory.activation.at(s)),
             total: small[query.microbatches],
@@ -195,11 +224,16 @@ impl<'a> Model<'a> {
             mates[stage_rank[s].index()].push(s);
         }
         let size = (stages - from) * (m + 1);
-        let mut a = Arrivals { from, m, forward: vec![0.0; size], input: vec![0.0; size] };
+        let mut a = Arrivals {
+            from,
+            m,
+            forward: vec![0.0; size],
+            input: vec![0.0; size],
+        };
         let mut head: Vec<Option<f64>> = vec![None; stages];
         for j in 1..=m {
-            for s in from..stages {
-                let rank = stage_rank[s].index();
+            for (s, rank) in stage_rank.iter().enumerate().skip(from) {
+                let rank = rank.index();
                 let arrived = if s == from {
                     0.0
                 } else {
@@ -236,8 +270,15 @@ impl<'a> Model<'a> {
     }
 
     /// How many input gradients of `s` must be over before memory allows its j-th forward.
-    fn finished_before(&self, s: usize, j: usize, rank: usize) -> Result<Option<usize>, ScheduleError> {
-        let Some(limit) = self.query.limit.map(|l| l.at(rank)) else { return Ok(None) };
+    fn finished_before(
+        &self,
+        s: usize,
+        j: usize,
+        rank: usize,
+    ) -> Result<Option<usize>, ScheduleError> {
+        let Some(limit) = self.query.limit.map(|l| l.at(rank)) else {
+            return Ok(None);
+        };
         if self.act[s] <= 0.0 || self.query.backward == BackwardParts::None {
             return Ok(None);
         }
@@ -246,7 +287,11 @@ impl<'a> Model<'a> {
             return Ok(None);
         }
         if need as usize >= j {
-            return Err(ScheduleError::LimitTooSmall { rank: RankId(rank as u32), limit, smallest: self.act[s] });
+            return Err(ScheduleError::LimitTooSmall {
+                rank: RankId(rank as u32),
+                limit,
+                smallest: self.act[s],
+            });
         }
         Ok(Some(need as usize))
     }
@@ -260,18 +305,32 @@ impl<'a> Model<'a> {
             && mine.iter().all(|t| self.act[*t] > 0.0)
             && self.query.backward != BackwardParts::None
         {
-            let room = limit + mine.iter().map(|t| done(*t) as f64 * self.act[*t]).sum::<f64>();
+            let room = limit
+                + mine
+                    .iter()
+                    .map(|t| done(*t) as f64 * self.act[*t])
+                    .sum::<f64>();
             let head = mine[0];
-            if mine.iter().all(|t| self.f[*t] == self.f[head] && self.act[*t] == self.act[head]) {
+            if mine
+                .iter()
+                .all(|t| self.f[*t] == self.f[head] && self.act[*t] == self.act[head])
+            {
                 let count = (room / self.act[head] + SLACK) as usize;
                 forwards = forwards.min(self.dearest(count, mine.len()) * self.f[head]);
             } else {
-                let rate = mine.iter().map(|t| self.f[*t] / self.act[*t]).fold(0.0, f64::max);
+                let rate = mine
+                    .iter()
+                    .map(|t| self.f[*t] / self.act[*t])
+                    .fold(0.0, f64::max);
                 let dearest = self.large[1.min(m)].max(1.0);
                 forwards = forwards.min(rate * room * dearest);
             }
         }
-        forwards + mine.iter().map(|t| self.large[done(*t)] * (self.b[*t] + self.w[*t])).sum::<f64>()
+        forwards
+            + mine
+                .iter()
+                .map(|t| self.large[done(*t)] * (self.b[*t] + self.w[*t]))
+                .sum::<f64>()
     }
 
     /// The factors of `count` steps spread over `chunks` stages, the dearest micro-batches of each.
@@ -279,7 +338,12 @@ impl<'a> Model<'a> {
         let m = self.query.microbatches;
         let count = count.min(m * chunks);
         let (each, rest) = (count / chunks, count % chunks);
-        self.large[each] * (chunks - rest) as f64 + if rest > 0 { self.large[each + 1] * rest as f64 } else { 0.0 }
+        self.large[each] * (chunks - rest) as f64
+            + if rest > 0 {
+                self.large[each + 1] * rest as f64
+            } else {
+                0.0
+            }
     }
 }
 
@@ -297,7 +361,9 @@ fn two_windows(model: &Model<'_>, s: usize, memory: &Memory, limit: f64) -> f64 
     if m <= fit || fit == 0 {
         return 0.0;
     }
-    let beyond: f64 = (s + 1..model.f.len()).map(|t| (model.f[t] + model.b[t]) * model.least).sum();
+    let beyond: f64 = (s + 1..model.f.len())
+        .map(|t| (model.f[t] + model.b[t]) * model.least)
+        .sum();
     let trip = beyond + 2.0 * model.hop[s..].iter().sum::<f64>();
     let first = (trip - model.large[fit - 1] * model.f[s]).max(0.0);
     let mut best: f64 = 0.0;

@@ -43,9 +43,17 @@ pub fn channel_mismatches(schedule: &Schedule) -> Vec<ChannelMismatch> {
             Action::Recv(t) => (t, false),
             _ => continue,
         };
-        let (Some(sender), Some(receiver)) = (t.sender(is_send), t.receiver(is_send)) else { continue };
-        let (Some(from), Some(to)) = (rank_of(sender), rank_of(receiver)) else { continue };
-        let message = Message { direction: t.direction, sender, microbatch: t.microbatch };
+        let (Some(sender), Some(receiver)) = (t.sender(is_send), t.receiver(is_send)) else {
+            continue;
+        };
+        let (Some(from), Some(to)) = (rank_of(sender), rank_of(receiver)) else {
+            continue;
+        };
+        let message = Message {
+            direction: t.direction,
+            sender,
+            microbatch: t.microbatch,
+        };
         channels.entry((from, to)).or_default()[usize::from(!is_send)].push(message);
     }
     let mut out = Vec::new();
@@ -53,7 +61,13 @@ pub fn channel_mismatches(schedule: &Schedule) -> Vec<ChannelMismatch> {
         let length = sent.len().max(expected.len());
         if let Some(i) = (0..length).find(|i| sent.get(*i) != expected.get(*i)) {
             let (sent, expected) = (sent.get(i).copied(), expected.get(i).copied());
-            out.push(ChannelMismatch { from, to, message: i, sent, expected });
+            out.push(ChannelMismatch {
+                from,
+                to,
+                message: i,
+                sent,
+                expected,
+            });
         }
     }
     out
@@ -61,7 +75,13 @@ pub fn channel_mismatches(schedule: &Schedule) -> Vec<ChannelMismatch> {
 
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{} of stage {}", self.direction.letter(), self.microbatch.0, self.sender.0)
+        write!(
+            f,
+            "{}{} of stage {}",
+            self.direction.letter(),
+            self.microbatch.0,
+            self.sender.0
+        )
     }
 }
 

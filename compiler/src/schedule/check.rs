@@ -46,7 +46,10 @@ pub fn check(schedule: &Schedule) -> Result<Complete<'_>, ScheduleError> {
         for (position, action) in actions.iter().enumerate() {
             pending.clear();
             for op in action.ops() {
-                let place = ActionPlace { rank: RankId(r as u32), position };
+                let place = ActionPlace {
+                    rank: RankId(r as u32),
+                    position,
+                };
                 check_op(*op, place, &done, &mut pending, microbatches)?;
             }
             for (at, bits) in &pending {
@@ -62,10 +65,18 @@ pub fn check(schedule: &Schedule) -> Result<Complete<'_>, ScheduleError> {
                 let have = done[stage.index() * microbatches + j];
                 let microbatch = MicrobatchId(j as u32);
                 if have & FORWARD == 0 {
-                    return Err(ScheduleError::ForwardMissing { rank, stage, microbatch });
+                    return Err(ScheduleError::ForwardMissing {
+                        rank,
+                        stage,
+                        microbatch,
+                    });
                 }
                 if !forward_only && have & (WHOLE | WEIGHT) == 0 {
-                    return Err(ScheduleError::BackwardMissing { rank, stage, microbatch });
+                    return Err(ScheduleError::BackwardMissing {
+                        rank,
+                        stage,
+                        microbatch,
+                    });
                 }
             }
         }
@@ -82,7 +93,11 @@ fn check_op(
 ) -> Result<(), ScheduleError> {
     let at = op.stage.index() * microbatches + op.microbatch.index();
     let before = done[at];
-    let now = before | pending.iter().filter(|(i, _)| *i == at).fold(0, |bits, (_, b)| bits | b);
+    let now = before
+        | pending
+            .iter()
+            .filter(|(i, _)| *i == at)
+            .fold(0, |bits, (_, b)| bits | b);
     let own = bit(op.kind);
     if now & own != 0 {
         return Err(ScheduleError::Twice { place, op });
@@ -93,7 +108,11 @@ fn check_op(
         Compute::WeightGrad => (INPUT, 'I'),
     };
     if before & needs != needs {
-        return Err(ScheduleError::TooEarly { place, op, needs: letter });
+        return Err(ScheduleError::TooEarly {
+            place,
+            op,
+            needs: letter,
+        });
     }
     let other = match op.kind {
         Compute::InputGrad => WHOLE,

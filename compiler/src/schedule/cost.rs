@@ -36,10 +36,17 @@ impl PerIndex {
         if let PerIndex::Each(values) = self
             && values.len() != count
         {
-            return Err(ScheduleError::CostCount { what, given: values.len(), wanted: count });
+            return Err(ScheduleError::CostCount {
+                what,
+                given: values.len(),
+                wanted: count,
+            });
         }
         match self.values().iter().find(|v| !v.is_finite() || **v < 0.0) {
-            Some(value) => Err(ScheduleError::CostNegative { what, value: *value }),
+            Some(value) => Err(ScheduleError::CostNegative {
+                what,
+                value: *value,
+            }),
             None => Ok(()),
         }
     }
@@ -105,7 +112,9 @@ impl Costs {
             Compute::Forward => self.forward.at(s),
             Compute::InputGrad => self.input_grad.at(s) + self.recompute.at(s),
             Compute::WeightGrad => self.weight_grad.at(s),
-            Compute::Backward => self.input_grad.at(s) + self.recompute.at(s) + self.weight_grad.at(s),
+            Compute::Backward => {
+                self.input_grad.at(s) + self.recompute.at(s) + self.weight_grad.at(s)
+            }
         };
         base * self.microbatch.at(op.microbatch.index())
     }
@@ -148,7 +157,10 @@ impl Default for Memory {
 impl Memory {
     /// The same on every stage; `ratio` of the activation stays for the weight gradient.
     pub fn uniform(activation: f64, ratio: f64) -> Memory {
-        Memory { activation: PerIndex::Same(activation), held_for_weights: PerIndex::Same(activation * ratio) }
+        Memory {
+            activation: PerIndex::Same(activation),
+            held_for_weights: PerIndex::Same(activation * ratio),
+        }
     }
 
     /// Checks counts and signs, and that a weight gradient holds no more than the whole.
@@ -157,6 +169,7 @@ impl Memory {
     /// The first number that does not fit.
     pub fn validate(&self, stages: usize) -> Result<(), ScheduleError> {
         self.activation.validate("activation memory", stages)?;
-        self.held_for_weights.validate("memory held for the weight gradient", stages)
+        self.held_for_weights
+            .validate("memory held for the weight gradient", stages)
     }
 }

@@ -23,7 +23,12 @@ impl std::fmt::Display for ActionPlace {
 pub enum ScheduleError {
     /// A cell of a schedule file is no action.
     #[error("bad action `{text}`: {problem}")]
-    Syntax { row: usize, column: usize, text: String, problem: ActionSyntax },
+    Syntax {
+        row: usize,
+        column: usize,
+        text: String,
+        problem: ActionSyntax,
+    },
     /// A file that is not of the format at all.
     #[error("{what}")]
     File { row: usize, what: String },
@@ -41,19 +46,34 @@ pub enum ScheduleError {
     Twice { place: ActionPlace, op: Op },
     /// A step before what it needs on its own rank.
     #[error("{place}, {op}: no {needs} before it")]
-    TooEarly { place: ActionPlace, op: Op, needs: char },
+    TooEarly {
+        place: ActionPlace,
+        op: Op,
+        needs: char,
+    },
     /// A backward done whole and in parts.
     #[error("{place}, {op}: both B and I")]
     WholeAndSplit { place: ActionPlace, op: Op },
     /// A forward that nobody does.
     #[error("rank {}: {}F{} missing", rank.0, stage.0, microbatch.0)]
-    ForwardMissing { rank: RankId, stage: StageId, microbatch: MicrobatchId },
+    ForwardMissing {
+        rank: RankId,
+        stage: StageId,
+        microbatch: MicrobatchId,
+    },
     /// A backward that nobody finishes.
     #[error("rank {}: backward of stage {} microbatch {} incomplete", rank.0, stage.0, microbatch.0)]
-    BackwardMissing { rank: RankId, stage: StageId, microbatch: MicrobatchId },
+    BackwardMissing {
+        rank: RankId,
+        stage: StageId,
+        microbatch: MicrobatchId,
+    },
     /// Transfers that do not fit each other or the computes.
     #[error("{what}")]
-    Transfer { place: Option<ActionPlace>, what: String },
+    Transfer {
+        place: Option<ActionPlace>,
+        what: String,
+    },
     /// A communication model was asked of lists without transfers.
     #[error("model {model} needs SEND/RECV actions")]
     NoTransfers { model: &'static str },
@@ -65,19 +85,31 @@ pub enum ScheduleError {
     OverMemory { rank: RankId, peak: f64, limit: f64 },
     /// A limit that no schedule can meet.
     #[error("the memory limit of rank {} is {limit}, but one micro-batch needs {smallest}", rank.0)]
-    LimitTooSmall { rank: RankId, limit: f64, smallest: f64 },
+    LimitTooSmall {
+        rank: RankId,
+        limit: f64,
+        smallest: f64,
+    },
     /// A cost below zero or not a number.
     #[error("cost `{what}` is {value}; a cost is a finite number, zero or more")]
     CostNegative { what: &'static str, value: f64 },
     /// A list of costs of the wrong length.
     #[error("cost `{what}` has {given} values where {wanted} are wanted")]
-    CostCount { what: &'static str, given: usize, wanted: usize },
+    CostCount {
+        what: &'static str,
+        given: usize,
+        wanted: usize,
+    },
     /// A count of zero.
     #[error("{what} must be at least 1")]
     CountZero { what: &'static str },
     /// A count beyond what is sensible.
     #[error("{what} is {value}; at most {most} is supported")]
-    TooLarge { what: &'static str, value: u64, most: u64 },
+    TooLarge {
+        what: &'static str,
+        value: u64,
+        most: u64,
+    },
     /// A kind that exists only for some settings.
     #[error("{kind} {what}")]
     KindSetting { kind: &'static str, what: String },

@@ -60,7 +60,11 @@ impl TimedGraph {
                 }
             }
         }
-        if done == n { Ok(start) } else { Err(self.shortest_ring(&waits, &first, &targets)) }
+        if done == n {
+            Ok(start)
+        } else {
+            Err(self.shortest_ring(&waits, &first, &targets))
+        }
     }
 
     fn successors(&self) -> (Vec<usize>, Vec<(u32, f64)>) {
@@ -87,7 +91,12 @@ impl TimedGraph {
         let n = self.durations.len();
         let mut stuck: Vec<bool> = waits.iter().map(|w| *w > 0).collect();
         let mut out: Vec<u32> = (0..n)
-            .map(|i| targets[first[i]..first[i + 1]].iter().filter(|(t, _)| stuck[*t as usize]).count() as u32)
+            .map(|i| {
+                targets[first[i]..first[i + 1]]
+                    .iter()
+                    .filter(|(t, _)| stuck[*t as usize])
+                    .count() as u32
+            })
             .collect();
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); n];
         for (b, a, _) in &self.edges {

@@ -42,7 +42,9 @@ impl Placement {
 
     /// The rank of every stage, for `chunks` chunks on each of `ranks` ranks.
     pub fn table(self, ranks: u32, chunks: u32) -> Vec<RankId> {
-        (0..ranks * chunks).map(|s| self.rank_of(StageId(s), ranks)).collect()
+        (0..ranks * chunks)
+            .map(|s| self.rank_of(StageId(s), ranks))
+            .collect()
     }
 }
 
@@ -52,7 +54,13 @@ impl Schedule {
     /// # Errors
     /// A stage on two ranks, or stages or micro-batches that are not 0, 1, 2, ….
     pub fn new(ranks: Vec<Vec<Action>>) -> Result<Schedule, ScheduleError> {
-        let stages = ranks.iter().flatten().flat_map(stages_of).map(|s| s.0 + 1).max().unwrap_or(0);
+        let stages = ranks
+            .iter()
+            .flatten()
+            .flat_map(stages_of)
+            .map(|s| s.0 + 1)
+            .max()
+            .unwrap_or(0);
         let total: usize = ranks.iter().map(Vec::len).sum();
         if stages as usize > total {
             // Fewer actions than stages: at least one stage below the highest is missing.
@@ -65,7 +73,12 @@ impl Schedule {
             for action in actions {
                 for stage in stages_of(action) {
                     match stage_rank[stage.index()] {
-                        Some(old) if old != rank => return Err(ScheduleError::StageOnTwoRanks { stage, ranks: [old, rank] }),
+                        Some(old) if old != rank => {
+                            return Err(ScheduleError::StageOnTwoRanks {
+                                stage,
+                                ranks: [old, rank],
+                            });
+                        }
                         _ => stage_rank[stage.index()] = Some(rank),
                     }
                 }
@@ -75,19 +88,30 @@ impl Schedule {
             }
         }
         if let Some(stage) = stage_rank.iter().position(Option::is_none) {
-            return Err(ScheduleError::StageMissing { stage: StageId(stage as u32), stages });
+            return Err(ScheduleError::StageMissing {
+                stage: StageId(stage as u32),
+                stages,
+            });
         }
         if microbatches as usize > total * 2 {
-            return Err(ScheduleError::MicrobatchesNotDense { found: microbatches });
+            return Err(ScheduleError::MicrobatchesNotDense {
+                found: microbatches,
+            });
         }
         let mut seen = vec![false; microbatches as usize];
         for op in ranks.iter().flatten().flat_map(Action::ops) {
             seen[op.microbatch.index()] = true;
         }
         if seen.iter().any(|seen| !seen) {
-            return Err(ScheduleError::MicrobatchesNotDense { found: microbatches });
+            return Err(ScheduleError::MicrobatchesNotDense {
+                found: microbatches,
+            });
         }
-        Ok(Schedule { ranks, stage_rank: stage_rank.into_iter().flatten().collect(), microbatches })
+        Ok(Schedule {
+            ranks,
+            stage_rank: stage_rank.into_iter().flatten().collect(),
+            microbatches,
+        })
     }
 
     /// The action lists, rank by rank.
@@ -132,13 +156,25 @@ impl Schedule {
 
     /// The stages of one rank, lowest first.
     pub fn stages_of(&self, rank: RankId) -> impl Iterator<Item = StageId> + '_ {
-        self.stage_rank.iter().enumerate().filter(move |(_, r)| **r == rank).map(|(s, _)| StageId(s as u32))
+        self.stage_rank
+            .iter()
+            .enumerate()
+            .filter(move |(_, r)| **r == rank)
+            .map(|(s, _)| StageId(s as u32))
     }
 
     /// The same schedule without transfers and stage steps.
     pub fn compute_only(&self) -> Schedule {
-        let ranks = self.ranks.iter().map(|r| r.iter().filter(|a| a.is_compute()).cloned().collect()).collect();
-        Schedule { ranks, stage_rank: self.stage_rank.clone(), microbatches: self.microbatches }
+        let ranks = self
+            .ranks
+            .iter()
+            .map(|r| r.iter().filter(|a| a.is_compute()).cloned().collect())
+            .collect();
+        Schedule {
+            ranks,
+            stage_rank: self.stage_rank.clone(),
+            microbatches: self.microbatches,
+        }
     }
 }
 
@@ -148,12 +184,21 @@ fn stages_of(action: &Action) -> impl Iterator<Item = StageId> + '_ {
         Action::Stage(_, stage) => Some(*stage),
         Action::Compute(_) | Action::Overlap(_) => None,
     };
-    own.into_iter().chain(action.ops().iter().map(|op| op.stage))
+    own.into_iter()
+        .chain(action.ops().iter().map(|op| op.stage))
 }
 
 fn missing_stage(ranks: &[Vec<Action>]) -> ScheduleError {
-    let present: std::collections::BTreeSet<u32> = ranks.iter().flatten().flat_map(stages_of).map(|s| s.0).collect();
+    let present: std::collections::BTreeSet<u32> = ranks
+        .iter()
+        .flatten()
+        .flat_map(stages_of)
+        .map(|s| s.0)
+        .collect();
     let stages = present.last().map_or(0, |s| s + 1);
     let stage = (0..stages).find(|s| !present.contains(s)).unwrap_or(0);
-    ScheduleError::StageMissing { stage: StageId(stage), stages }
+    ScheduleError::StageMissing {
+        stage: StageId(stage),
+        stages,
+    }
 }

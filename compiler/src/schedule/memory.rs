@@ -29,6 +29,11 @@ pub fn memory_curve(actions: &[Action], memory: &Memory) -> Vec<[f64; 2]> {
 
 /// The most each rank ever holds.
 pub fn peak_memory(complete: Complete<'_>, memory: &Memory) -> Vec<f64> {
-    let peak = |actions: &Vec<Action>| memory_curve(actions, memory).into_iter().flatten().fold(0.0, f64::max);
+    let peak = |actions: &Vec<Action>| {
+        memory_curve(actions, memory)
+            .into_iter()
+            .flatten()
+            .fold(0.0, f64::max)
+    };
     complete.schedule().ranks().iter().map(peak).collect()
 }

@@ -70,7 +70,11 @@ impl Report {
 }
 
 fn bubble(time: f64, work: f64) -> f64 {
-    if time > 0.0 { (time - work) / time } else { 0.0 }
+    if time > 0.0 {
+        (time - work) / time
+    } else {
+        0.0
+    }
 }
 
 /// Slack of memory comparisons, against rounding in sums of fractions.
@@ -80,9 +84,15 @@ pub const MEMORY_SLACK: f64 = 1e-9;
 ///
 /// # Errors
 /// What [`check`], [`simulate`] and [`lower_bounds`] find.
-pub fn evaluate(schedule: &Schedule, setting: &Setting, model: CommModel) -> Result<Report, ScheduleError> {
+pub fn evaluate(
+    schedule: &Schedule,
+    setting: &Setting,
+    model: CommModel,
+) -> Result<Report, ScheduleError> {
     let complete = check(schedule)?;
-    setting.costs.validate(schedule.stages(), schedule.microbatches())?;
+    setting
+        .costs
+        .validate(schedule.stages(), schedule.microbatches())?;
     setting.memory.validate(schedule.stages())?;
     let timeline = simulate(complete, &setting.costs, model)?;
     let (mut first, mut last, mut span) = (f64::INFINITY, 0.0f64, 0.0f64);
@@ -102,7 +112,11 @@ pub fn evaluate(schedule: &Schedule, setting: &Setting, model: CommModel) -> Res
         }
     }
     let makespan = if first.is_finite() { last - first } else { 0.0 };
-    let backward = if schedule.is_forward_only() { BackwardParts::None } else { BackwardParts::Split };
+    let backward = if schedule.is_forward_only() {
+        BackwardParts::None
+    } else {
+        BackwardParts::Split
+    };
     let mut query = BoundQuery {
         stage_rank: schedule.stage_rank(),
         microbatches: schedule.microbatches(),
@@ -117,7 +131,11 @@ pub fn evaluate(schedule: &Schedule, setting: &Setting, model: CommModel) -> Res
     }
     let whole = lower_bounds(&query)?;
     let peak = peak_memory(complete, &setting.memory);
-    let fits = setting.limit.as_ref().map(|l| peak.iter().enumerate().all(|(r, p)| *p <= l.at(r) + MEMORY_SLACK));
+    let fits = setting.limit.as_ref().map(|l| {
+        peak.iter()
+            .enumerate()
+            .all(|(r, p)| *p <= l.at(r) + MEMORY_SLACK)
+    });
     Ok(Report {
         model,
         makespan,
@@ -127,7 +145,11 @@ pub fn evaluate(schedule: &Schedule, setting: &Setting, model: CommModel) -> Res
         bound_makespan: split.makespan,
         bound_span: split.span,
         bound_makespan_whole: whole.makespan,
-        mismatches: if schedule.has_transfers() { channel_mismatches(schedule) } else { Vec::new() },
+        mismatches: if schedule.has_transfers() {
+            channel_mismatches(schedule)
+        } else {
+            Vec::new()
+        },
         fits,
         timeline,
     })

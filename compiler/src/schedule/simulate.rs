@@ -98,13 +98,19 @@ pub struct Timeline {
 ///
 /// # Errors
 /// Transfers that do not fit the computes, or a deadlock with its shortest ring.
-pub fn simulate(complete: Complete<'_>, costs: &Costs, model: CommModel) -> Result<Timeline, ScheduleError> {
+pub fn simulate(
+    complete: Complete<'_>,
+    costs: &Costs,
+    model: CommModel,
+) -> Result<Timeline, ScheduleError> {
     let mut build = Build::new(complete.schedule(), costs, model)?;
     build.data_edges()?;
     build.order_edges()?;
     match build.graph.earliest_starts() {
         Ok(starts) => Ok(build.timeline(&starts)),
-        Err(ring) => Err(ScheduleError::Deadlock { cycle: ring.iter().map(|n| build.label(*n)).collect() }),
+        Err(ring) => Err(ScheduleError::Deadlock {
+            cycle: ring.iter().map(|n| build.label(*n)).collect(),
+        }),
     }
 }
 
@@ -160,9 +166,15 @@ pub(super) fn edge_of(direction: Direction, sender: StageId) -> StageId {
 }
 
 impl<'a> Build<'a> {
-    fn new(schedule: &'a Schedule, costs: &'a Costs, model: CommModel) -> Result<Build<'a>, ScheduleError> {
+    fn new(
+        schedule: &'a Schedule,
+        costs: &'a Costs,
+        model: CommModel,
+    ) -> Result<Build<'a>, ScheduleError> {
         if model != CommModel::Dep && schedule.ranks().len() > 1 && !schedule.has_transfers() {
-            return Err(ScheduleError::NoTransfers { model: model.name() });
+            return Err(ScheduleError::NoTransfers {
+                model: model.name(),
+            });
         }
         let size = schedule.stages() * schedule.microbatches();
         let mut build = Build {
@@ -215,18 +227,28 @@ impl<'a> Build<'a> {
                 };
                 let fail = |what: String| transfer_error(r, i, what);
                 let (sender, receiver) = match (t.sender(is_send), t.receiver(is_send)) {
-                    (Some(a), Some(b)) if a.index() < stage_rank.len() && b.index() < stage_rank.len() => (a, b),
+                    (Some(a), Some(b))
+                        if a.index() < stage_rank.len() && b.index() < stage_rank.len() =>
+                    {
+                        (a, b)
+                    }
                     _ => return Err(fail(format!("rank {r}: {action} has no remote peer"))),
                 };
                 if stage_rank[sender.index()] == stage_rank[receiver.index()] {
                     return Err(fail(format!("rank {r}: {action} has no remote peer")));
                 }
                 if t.microbatch.index() >= self.schedule.microbatches() {
-                    return Err(fail(format!("rank {r}: {action}: sender does not compute it")));
+                    return Err(fail(format!(
+                        "rank {r}: {action}: sender does not compute it"
+                    )));
                 }
                 let at = self.index(sender, t.microbatch);
                 let ends = &mut self.ends[t.direction as usize][at];
-                let side = if is_send { &mut ends.send } else { &mut ends.recv };
+                let side = if is_send {
+                    &mut ends.send
+                } else {
+                    &mut ends.recv
+                };
                 if side.replace((r as u32, i as u32)).is_some() {
                     return Err(fail(format!("rank {r}: {action} twice")));
                 }
@@ -248,17 +270,25 @@ impl<'a> Build<'a> {
                 return Err(transfer_error(rank as usize, position as usize, what));
             };
             let made = self.producer[direction as usize][at];
-            let fail = |what: &str| transfer_error(send.0 as usize, send.1 as usize, format!("{name}: {what}"));
+            let fail = |what: &str| {
+                transfer_error(send.0 as usize, send.1 as usize, format!("{name}: {what}"))
+            };
             if made.0 != send.0 {
                 return Err(fail("sender does not compute it"));
             }
             if made.1 > send.1 {
                 return Err(fail("sent before it is computed"));
             }
-            let node = self.graph.node(self.costs.of_edge(edge_of(direction, sender)));
+            let node = self
+                .graph
+                .node(self.costs.of_edge(edge_of(direction, sender)));
             self.ends[direction as usize][at].node = node;
             self.transfers.push((direction, sender, microbatch));
-            self.graph.edge(self.compute_node[made.0 as usize][made.1 as usize], node, 0.0);
+            self.graph.edge(
+                self.compute_node[made.0 as usize][made.1 as usize],
+                node,
+                0.0,
+            );
         }
         Ok(())
     }
@@ -295,13 +325,20 @@ impl<'a> Build<'a> {
             let at = self.index(stage, op.microbatch);
             let (pr, pi) = self.producer[direction as usize][at];
             if pr == NONE {
-                let what = format!("rank {r}: {op} needs the output of stage {}, never produced", stage.0);
+                let what = format!(
+                    "rank {r}: {op} needs the output of stage {}, never produced",
+                    stage.0
+                );
                 return Err(transfer_error(r, i, what));
             }
             if pr as usize == r || self.model == CommModel::Dep {
                 let node = self.compute_node[pr as usize][pi as usize];
                 if node != own {
-                    let lag = if pr as usize == r { 0.0 } else { self.costs.of_edge(edge_of(direction, stage)) };
+                    let lag = if pr as usize == r {
+                        0.0
+                    } else {
+                        self.costs.of_edge(edge_of(direction, stage))
+                    };
                     self.graph.edge(node, own, lag);
                 }
                 continue;
@@ -309,11 +346,18 @@ impl<'a> Build<'a> {
             let ends = self.ends[direction as usize][at];
             match ends.recv {
                 None => {
-                    let what = format!("rank {r}: {op} needs stage {}'s output but nothing receives it", stage.0);
+                    let what = format!(
+                        "rank {r}: {op} needs stage {}'s output but nothing receives it",
+                        stage.0
+                    );
                     return Err(transfer_error(r, i, what));
                 }
                 Some((_, position)) if position as usize > i => {
-                    return Err(transfer_error(r, i, format!("rank {r}: {op} before its RECV")));
+                    return Err(transfer_error(
+                        r,
+                        i,
+                        format!("rank {r}: {op} before its RECV"),
+                    ));
                 }
                 Some(_) => self.graph.edge(ends.node, own, 0.0),
             }
@@ -327,7 +371,9 @@ impl<'a> Build<'a> {
             let mut order = RankOrder::new(schedule.ranks().len());
             for (i, action) in actions.iter().enumerate() {
                 match action {
-                    Action::Compute(_) | Action::Overlap(_) => self.after_compute(&mut order, self.compute_node[r][i]),
+                    Action::Compute(_) | Action::Overlap(_) => {
+                        self.after_compute(&mut order, self.compute_node[r][i])
+                    }
                     Action::Send(t) => self.after_transfer(&mut order, *t, true),
                     Action::Recv(t) => self.after_transfer(&mut order, *t, false),
                     Action::WaitSend(t) => self.after_wait(&mut order, *t, (r, i))?,
@@ -339,7 +385,11 @@ impl<'a> Build<'a> {
     }
 
     fn after_compute(&mut self, order: &mut RankOrder, node: u32) {
-        let before = if self.model == CommModel::Sync { order.last_any } else { order.last_compute };
+        let before = if self.model == CommModel::Sync {
+            order.last_any
+        } else {
+            order.last_compute
+        };
         if let Some(before) = before {
             self.graph.edge(before, node, 0.0);
         }
@@ -355,7 +405,9 @@ impl<'a> Build<'a> {
         if matches!(self.model, CommModel::Dep | CommModel::Eager) {
             return;
         }
-        let (Some(sender), Some(receiver)) = (t.sender(is_send), t.receiver(is_send)) else { return };
+        let (Some(sender), Some(receiver)) = (t.sender(is_send), t.receiver(is_send)) else {
+            return;
+        };
         let node = self.ends[t.direction as usize][self.index(sender, t.microbatch)].node;
         if self.model == CommModel::Sync {
             if let Some(before) = order.last_any {
@@ -364,7 +416,8 @@ impl<'a> Build<'a> {
             order.last_any = Some(node);
             return;
         }
-        let peer = self.schedule.stage_rank()[if is_send { receiver } else { sender }.index()].index();
+        let peer =
+            self.schedule.stage_rank()[if is_send { receiver } else { sender }.index()].index();
         let queue = match self.model {
             CommModel::Pair => 1 + 2 * peer,
             CommModel::PairDir => 1 + 2 * peer + usize::from(is_send),
@@ -385,12 +438,22 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn after_wait(&mut self, order: &mut RankOrder, t: Transfer, at: (usize, usize)) -> Result<(), ScheduleError> {
-        if matches!(self.model, CommModel::Dep | CommModel::Sync | CommModel::Eager) {
+    fn after_wait(
+        &mut self,
+        order: &mut RankOrder,
+        t: Transfer,
+        at: (usize, usize),
+    ) -> Result<(), ScheduleError> {
+        if matches!(
+            self.model,
+            CommModel::Dep | CommModel::Sync | CommModel::Eager
+        ) {
             return Ok(());
         }
-        let known = t.stage.index() < self.schedule.stages() && t.microbatch.index() < self.schedule.microbatches();
-        let ends = known.then(|| self.ends[t.direction as usize][self.index(t.stage, t.microbatch)]);
+        let known = t.stage.index() < self.schedule.stages()
+            && t.microbatch.index() < self.schedule.microbatches();
+        let ends =
+            known.then(|| self.ends[t.direction as usize][self.index(t.stage, t.microbatch)]);
         match ends.and_then(|e| e.send.map(|(_, position)| (position, e.node))) {
             Some((position, node)) if position as usize <= at.1 => {
                 order.waits.push(node);
@@ -398,7 +461,11 @@ impl<'a> Build<'a> {
                 Ok(())
             }
             _ => {
-                let what = format!("rank {}: {} without an earlier send", at.0, Action::WaitSend(t));
+                let what = format!(
+                    "rank {}: {} without an earlier send",
+                    at.0,
+                    Action::WaitSend(t)
+                );
                 Err(transfer_error(at.0, at.1, what))
             }
         }
@@ -406,37 +473,59 @@ impl<'a> Build<'a> {
 
     fn label(&self, node: u32) -> String {
         if node >= self.first_transfer {
-            let (direction, sender, microbatch) = self.transfers[(node - self.first_transfer) as usize];
+            let (direction, sender, microbatch) =
+                self.transfers[(node - self.first_transfer) as usize];
             let to = receiver_of(direction, sender);
-            return format!("{}->{}:{}{}", sender.0, to.0, direction.letter(), microbatch.0);
+            return format!(
+                "{}->{}:{}{}",
+                sender.0,
+                to.0,
+                direction.letter(),
+                microbatch.0
+            );
         }
         let (r, i) = self.place[node as usize];
         format!("{}@{r}", self.schedule.ranks()[r as usize][i as usize])
     }
 
     fn timeline(&self, starts: &[f64]) -> Timeline {
-        let interval = |n: u32| Interval { start: starts[n as usize], end: starts[n as usize] + self.graph.duration(n) };
-        let computes =
-            self.compute_node.iter().map(|nodes| nodes.iter().map(|n| (*n != NONE).then(|| interval(*n))).collect());
-        let transfers = self.transfers.iter().enumerate().map(|(k, (direction, sender, microbatch))| TimedTransfer {
-            direction: *direction,
-            sender: *sender,
-            receiver: receiver_of(*direction, *sender),
-            microbatch: *microbatch,
-            interval: interval(self.first_transfer + k as u32),
+        let interval = |n: u32| Interval {
+            start: starts[n as usize],
+            end: starts[n as usize] + self.graph.duration(n),
+        };
+        let computes = self.compute_node.iter().map(|nodes| {
+            nodes
+                .iter()
+                .map(|n| (*n != NONE).then(|| interval(*n)))
+                .collect()
         });
+        let transfers =
+            self.transfers
+                .iter()
+                .enumerate()
+                .map(|(k, (direction, sender, microbatch))| TimedTransfer {
+                    direction: *direction,
+                    sender: *sender,
+                    receiver: receiver_of(*direction, *sender),
+                    microbatch: *microbatch,
+                    interval: interval(self.first_transfer + k as u32),
+                });
         let path = self.critical_nodes(starts);
         Timeline {
             computes: computes.collect(),
             transfers: transfers.collect(),
-            critical_path: path.iter().map(|n| (self.label(*n), interval(*n))).collect(),
+            critical_path: path
+                .iter()
+                .map(|n| (self.label(*n), interval(*n)))
+                .collect(),
         }
     }
 
     /// From the compute that ends last, back along waits without slack.
     fn critical_nodes(&self, starts: &[f64]) -> Vec<u32> {
         let end = |n: u32| starts[n as usize] + self.graph.duration(n);
-        let Some(mut at) = (0..self.first_transfer).max_by(|a, b| end(*a).total_cmp(&end(*b))) else {
+        let Some(mut at) = (0..self.first_transfer).max_by(|a, b| end(*a).total_cmp(&end(*b)))
+        else {
             return Vec::new();
         };
         let mut tight = vec![NONE; starts.len()];
@@ -484,10 +573,18 @@ impl RankOrder {
 }
 
 fn transfer_name(direction: Direction, sender: StageId, microbatch: MicrobatchId) -> String {
-    format!("{}SEND/RECV_{}{}", sender.0, direction.letter(), microbatch.0)
+    format!(
+        "{}SEND/RECV_{}{}",
+        sender.0,
+        direction.letter(),
+        microbatch.0
+    )
 }
 
 fn transfer_error(rank: usize, position: usize, what: String) -> ScheduleError {
     let rank = super::action::RankId(rank as u32);
-    ScheduleError::Transfer { place: Some(super::error::ActionPlace { rank, position }), what }
+    ScheduleError::Transfer {
+        place: Some(super::error::ActionPlace { rank, position }),
+        what,
+    }
 }

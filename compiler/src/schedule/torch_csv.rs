@@ -3,7 +3,6 @@
 //! Files of PyTorch 2.5 write the input gradient as `B` where a `W` follows, and have no `I`; they are recognised by
 //! that. Files of every later release write `I`, `W` and, for both at once, `B`.
 
-
 use super::action::{Action, Compute, Op};
 use super::error::ScheduleError;
 use super::list::Schedule;
@@ -30,14 +29,24 @@ pub fn read_csv(text: &str) -> Result<Schedule, ScheduleError> {
             let bare = cell.trim().trim_matches('"');
             match Action::parse(bare) {
                 Ok(action) => actions.extend(action),
-                Err(problem) => return Err(ScheduleError::Syntax { row, column, text: bare.to_owned(), problem }),
+                Err(problem) => {
+                    return Err(ScheduleError::Syntax {
+                        row,
+                        column,
+                        text: bare.to_owned(),
+                        problem,
+                    });
+                }
             }
             column += cell.chars().count() + 1;
         }
         ranks.push(actions);
     }
     if ranks.iter().all(Vec::is_empty) {
-        return Err(ScheduleError::File { row: 0, what: "the file holds no action".to_owned() });
+        return Err(ScheduleError::File {
+            row: 0,
+            what: "the file holds no action".to_owned(),
+        });
     }
     name_input_gradients(&mut ranks);
     Schedule::new(ranks)
@@ -46,11 +55,15 @@ pub fn read_csv(text: &str) -> Result<Schedule, ScheduleError> {
 /// PyTorch 2.5: where a file has W but no I, a B with a W of the same stage and micro-batch is the input gradient.
 fn name_input_gradients(ranks: &mut [Vec<Action>]) {
     let ops = || ranks.iter().flatten().flat_map(Action::ops);
-    if ops().any(|op| op.kind == Compute::InputGrad) || !ops().any(|op| op.kind == Compute::WeightGrad) {
+    if ops().any(|op| op.kind == Compute::InputGrad)
+        || !ops().any(|op| op.kind == Compute::WeightGrad)
+    {
         return;
     }
-    let split: std::collections::HashSet<_> =
-        ops().filter(|op| op.kind == Compute::WeightGrad).map(|op| (op.stage, op.microbatch)).collect();
+    let split: std::collections::HashSet<_> = ops()
+        .filter(|op| op.kind == Compute::WeightGrad)
+        .map(|op| (op.stage, op.microbatch))
+        .collect();
     let rename = |op: &mut Op| {
         if op.kind == Compute::Backward && split.contains(&(op.stage, op.microbatch)) {
             op.kind = Compute::InputGrad;

@@ -1,2 +1,34 @@
-//! raddle
-fn main() {}
+//! `raddle`: compile, run, look at schedules. One file per subcommand; this one only dispatches.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod schedule;
+
+/// Spreads one training program evenly over a mesh of devices.
+#[derive(Parser)]
+#[command(name = "raddle", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make, search, check and draw pipeline schedules.
+    Schedule(Box<schedule::Options>),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Schedule(options) => schedule::run(&options),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
