@@ -121,6 +121,16 @@ pub enum AttrData {
     },
     /// `loc(…)`
     Loc(Loc),
+    /// `distinct[0]<attr>`: equal only to itself, whatever it holds. The printer numbers them anew.
+    Distinct {
+        /// What tells it from others of the module.
+        id: u64,
+        /// What it holds; unit for `distinct[0]<>`.
+        attr: Attr,
+    },
+    /// Properties that are written but empty, `<{}>`, on an op that is not registered. It occurs nowhere else; no properties
+    /// at all are the empty dictionary.
+    EmptyProperties,
     /// `#dist.layout<dims, partial>`
     Layout(LayoutData),
     /// `#foo.bar<…>` or `#foo<"…">`, kept verbatim

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::attr::Attr;
 use super::context::{Context, Ident};
 use super::loc::Loc;
+use super::resource::Resources;
 use super::types::Type;
 use crate::ops::OpDef;
 
@@ -153,6 +154,7 @@ pub struct Module {
     pub(super) values: Vec<ValueData>,
     pub(super) operands: Vec<OperandData>,
     pub(super) root: OpId,
+    pub(super) resources: Resources,
 }
 
 impl Module {
@@ -166,6 +168,7 @@ impl Module {
             values: Vec::new(),
             operands: Vec::new(),
             root: OpId::new(0),
+            resources: Resources::default(),
         };
         let name = cx.ident("builtin.module");
         let root = module.create_op(super::NewOp {
@@ -186,6 +189,16 @@ impl Module {
     /// The top `builtin.module`.
     pub fn root(&self) -> OpId {
         self.root
+    }
+
+    /// The resources of the file that the module was read from.
+    pub fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    /// The resources, to add to or change.
+    pub fn resources_mut(&mut self) -> &mut Resources {
+        &mut self.resources
     }
 
     /// The single block of an op with one single-block region, such as a module or a function.
@@ -244,7 +257,8 @@ impl Module {
         self.ops[op.index()].attrs
     }
 
-    /// The op's properties, a dictionary; empty for `dist` ops.
+    /// The op's properties: a dictionary, empty for `dist` ops and where none are written. An op that is not registered may
+    /// have any attribute here; written but empty properties are [`AttrData::EmptyProperties`](super::AttrData).
     pub fn props(&self, op: OpId) -> Attr {
         self.ops[op.index()].props
     }
