@@ -1,5 +1,11 @@
 //! Diagnostics: what is wrong with a program, where, and what would help.
 
+mod render;
+mod source;
+
+pub use render::{Format, Place, RenderOptions, place, render};
+pub use source::Source;
+
 use crate::ir::Loc;
 
 /// How bad it is.
