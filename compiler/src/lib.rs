@@ -1,3 +1,8 @@
 //! The Raddle compiler: passes on `dist` modules, the schedule room, code generation and the doors to other systems.
 
+mod error;
+pub mod pass;
 pub mod schedule;
+pub mod transforms;
+
+pub use error::Error;

@@ -1,0 +1,5 @@
+//! The passes, one file or folder each. [`registry`](crate::pass::registry) lists them.
+
+pub mod canonicalize;
+pub mod cse;
+pub mod dce;
