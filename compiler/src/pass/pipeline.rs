@@ -137,6 +137,8 @@ struct Parser<'a> {
     at: usize,
     diagnostics: &'a mut Diagnostics,
     failed: bool,
+    /// The text ended inside braces or quotes, which has been reported.
+    cut: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -146,6 +148,7 @@ impl<'a> Parser<'a> {
             at: 0,
             diagnostics,
             failed: false,
+            cut: false,
         }
     }
 
@@ -154,6 +157,11 @@ impl<'a> Parser<'a> {
         let mut diagnostic = Diagnostic::error("E0601", span, message);
         diagnostic.help = help;
         self.diagnostics.push(diagnostic);
+    }
+
+    fn unclosed(&mut self, at: usize, what: &str) {
+        self.cut = true;
+        self.error(at..at + 1, format!("this {what} is not closed"), None);
     }
 
     fn peek(&self) -> Option<char> {
@@ -208,8 +216,9 @@ impl<'a> Parser<'a> {
                 path.pop();
                 after_element = true;
             } else if self.peek().is_none() {
-                let span = parenthesis..parenthesis + 1;
-                self.error(span, "this parenthesis is not closed", None);
+                if !self.cut {
+                    self.unclosed(parenthesis, "parenthesis");
+                }
                 return steps;
             } else if after_element {
                 if !self.eat(',') {
@@ -299,7 +308,7 @@ impl<'a> Parser<'a> {
     fn skip_options(&mut self, opening: usize) {
         self.take_while(|c| c != '}');
         if !self.eat('}') {
-            self.error(opening..opening + 1, "this brace is not closed", None);
+            self.unclosed(opening, "brace");
         }
     }
 
@@ -315,7 +324,7 @@ impl<'a> Parser<'a> {
                 }
                 (None, None) => return options,
                 (None, Some(opening)) => {
-                    self.error(opening..opening + 1, "this brace is not closed", None);
+                    self.unclosed(opening, "brace");
                     return options;
                 }
                 _ => {}
@@ -343,7 +352,7 @@ impl<'a> Parser<'a> {
                 self.at += 1;
                 let inner = self.take_while(|c| c != quote);
                 if !self.eat(quote) {
-                    self.error(opening..opening + 1, "this quote is not closed", None);
+                    self.unclosed(opening, "quote");
                 }
                 Some(inner)
             }
