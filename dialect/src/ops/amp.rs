@@ -1,0 +1,92 @@
+//! Mixed precision (loss scaling) and gradient clipping.
+//!
+//! Paddle's ops take all gradients at once; here each tensor has an op of its own, and `group` says which belong together.
+
+use super::parts::{attr, flag, one};
+use super::{AttrDef, AttrKind, Effects, OpDef, Pretty, TypeShape, Uniform};
+
+const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
+const GROUP: AttrDef = attr("group", AttrKind::I64, "ops with the same number were one op of the imported program");
+
+/// `dist.check_finite_and_unscale`
+pub const CHECK_FINITE_AND_UNSCALE: OpDef = OpDef {
+    name: "dist.check_finite_and_unscale",
+    summary: "divides a gradient by the loss scale and reports infinities",
+    description: "\
+`out = x · (1/scale)`; `found_inf` is set if any element of x is infinite or NaN. One op per tensor; the flags of a group are \
+joined by `dist.any_of`.",
+    operands: &[one("x", "a gradient"), one("scale", "one element, f32")],
+    results: &[one("out", "x's type"), one("found_inf", "`tensor<1xi1>`")],
+    attrs: &[GROUP],
+    effects: Effects::Pure,
+    pretty: SIGNATURE,
+    ..OpDef::NONE
+};
+
+/// `dist.update_loss_scaling`
+pub const UPDATE_LOSS_SCALING: OpDef = OpDef {
+    name: "dist.update_loss_scaling",
+    summary: "zeroes a gradient after an overflow and adapts the loss scale",
+    description: "\
+If `found_inf`: out is 0, good becomes 0 and bad one more; when bad reaches `decr_every_n_nan_or_inf`, the scale is multiplied by \
+`decr_ratio` (but not below 1) and bad becomes 0. Otherwise out is x, bad becomes 0 and good one more; when good reaches \
+`incr_every_n_steps`, the scale is multiplied by `incr_ratio` (unless that is infinite) and good becomes 0. With `stop_update` the \
+scale and counters stay. One op per tensor: those of a group compute the same scale and counters.",
+    operands: &[
+        one("x", "a gradient"),
+        one("found_inf", "one `i1` element"),
+        one("scale", "one element"),
+        one("good", "one integer: steps since the last overflow"),
+        one("bad", "one integer: overflows in a row"),
+    ],
+    results: &[
+        one("out", "x's type"),
+        one("new_scale", "scale's type"),
+        one("new_good", "good's type"),
+        one("new_bad", "bad's type"),
+    ],
+    attrs: &[
+        GROUP,
+        attr("incr_every_n_steps", AttrKind::I64, "good steps before the scale grows"),
+        attr("decr_every_n_nan_or_inf", AttrKind::I64, "overflows before the scale shrinks"),
+        attr("incr_ratio", AttrKind::F64, "growth factor, above 1"),
+        attr("decr_ratio", AttrKind::F64, "shrink factor, between 0 and 1"),
+        flag("stop_update", "leave scale and counters"),
+    ],
+    effects: Effects::Pure,
+    pretty: SIGNATURE,
+    ..OpDef::NONE
+};
+
+/// `dist.squared_l2_norm`
+pub const SQUARED_L2_NORM: OpDef = OpDef {
+    name: "dist.squared_l2_norm",
+    summary: "sum of squares",
+    description: "`y = Σ x²`, one element. Over sharded dimensions it is a partial sum.",
+    operands: &[one("x", "floats")],
+    results: &[one("y", "`tensor<1x…>` of x's element type")],
+    effects: Effects::Pure,
+    pretty: SIGNATURE,
+    ..OpDef::NONE
+};
+
+/// `dist.clip_by_norm`
+pub const CLIP_BY_NORM: OpDef = OpDef {
+    name: "dist.clip_by_norm",
+    summary: "limits a tensor's norm",
+    description: "`y = x · max_norm / ‖x‖₂` if the norm exceeds `max_norm`, else x. The norm is of the local tensor.",
+    operands: &[one("x", "floats")],
+    results: &[one("y", "x's type")],
+    attrs: &[attr("max_norm", AttrKind::F64, "the largest norm, above 0")],
+    effects: Effects::Pure,
+    pretty: Pretty::Uniform(Uniform::new(TypeShape::Same)),
+    ..OpDef::NONE
+};
+
+/// The family.
+pub static OPS: &[OpDef] = &[
+    CHECK_FINITE_AND_UNSCALE,
+    UPDATE_LOSS_SCALING,
+    SQUARED_L2_NORM,
+    CLIP_BY_NORM,
+];

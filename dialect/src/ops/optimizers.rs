@@ -1,0 +1,141 @@
+//! Optimizers. They are pure: all state goes in as operands and comes out as results.
+
+use super::parts::{attr, attr_or, flag, one, optional};
+use super::{AttrDef, AttrDefault, AttrKind, Effects, Group, OpDef, Pretty, TypeShape, Uniform};
+
+const PARAM: Group = one("param", "the parameter");
+const GRAD: Group = one("grad", "its gradient, param's shape");
+const LR: Group = one("lr", "learning rate, one element");
+const MASTER: Group = optional(
+    "master",
+    "f32 copy of the parameter: read instead of param, whose new value is its cast",
+);
+const SKIP: Group = optional("skip_update", "one `i1` element: if set, nothing changes");
+const NEW_PARAM: Group = one("new_param", "param's type");
+const NEW_MASTER: Group = optional("new_master", "master's type; present if master is");
+
+/// What optimizers share.
+const OPTIMIZER: OpDef = OpDef {
+    effects: Effects::Pure,
+    pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature)),
+    ..OpDef::NONE
+};
+
+/// `dist.sgd`
+pub const SGD: OpDef = OpDef {
+    name: "dist.sgd",
+    summary: "stochastic gradient descent",
+    description: "`new_param = param − lr · grad`.",
+    operands: &[PARAM, GRAD, LR, MASTER],
+    results: &[NEW_PARAM, NEW_MASTER],
+    ..OPTIMIZER
+};
+
+/// `dist.momentum`
+pub const MOMENTUM: OpDef = OpDef {
+    name: "dist.momentum",
+    summary: "gradient descent with momentum",
+    description: "\
+`g = rescale_grad · grad + l2_decay · param`; `new_velocity = mu · velocity + g`; `new_param = param − lr · new_velocity`, or \
+`param − lr · (g + mu · new_velocity)` with `use_nesterov` (Paddle's momentum kernel).",
+    operands: &[
+        PARAM,
+        GRAD,
+        one("velocity", "param's shape"),
+        LR,
+        MASTER,
+    ],
+    results: &[NEW_PARAM, one("new_velocity", "velocity's type"), NEW_MASTER],
+    attrs: &[
+        attr("mu", AttrKind::F64, "momentum factor"),
+        flag("use_nesterov", "look ahead"),
+        attr_or("l2_decay", AttrKind::F64, AttrDefault::F64(0.0), "weight of the parameter in its gradient"),
+        attr_or("rescale_grad", AttrKind::F64, AttrDefault::F64(1.0), "factor on the gradient"),
+    ],
+    ..OPTIMIZER
+};
+
+const ADAM_OPERANDS: &[Group] = &[
+    PARAM,
+    GRAD,
+    one("moment1", "mean of gradients, param's shape"),
+    one("moment2", "mean of squares, param's shape"),
+    one("beta1_pow", "β₁ to the number of the step, one element"),
+    one("beta2_pow", "β₂ to the number of the step, one element"),
+    LR,
+    SKIP,
+    MASTER,
+];
+const ADAM_RESULTS: &[Group] = &[
+    NEW_PARAM,
+    one("new_moment1", "moment1's type"),
+    one("new_moment2", "moment2's type"),
+    one("new_beta1_pow", "beta1_pow's type"),
+    one("new_beta2_pow", "beta2_pow's type"),
+    NEW_MASTER,
+];
+const BETA1: AttrDef = attr("beta1", AttrKind::F64, "decay of the first moment, in [0, 1)");
+const BETA2: AttrDef = attr("beta2", AttrKind::F64, "decay of the second moment, in [0, 1)");
+const EPSILON: AttrDef = attr("epsilon", AttrKind::F64, "keeps the quotient finite");
+
+/// `dist.adam`
+pub const ADAM: OpDef = OpDef {
+    name: "dist.adam",
+    summary: "Adam",
+    description: "\
+`m₁ = β₁ m₁ + (1 − β₁) g`; `m₂ = β₂ m₂ + (1 − β₂) g²`; `param −= lr · √(1 − β₂ᵗ)/(1 − β₁ᵗ) · m₁/(√m₂ + epsilon · √(1 − β₂ᵗ))`, where \
+`βᵗ` are the incoming powers; then each power is multiplied by its β (Kingma and Ba, 2015, section 2; Paddle's adam kernel).",
+    operands: ADAM_OPERANDS,
+    results: ADAM_RESULTS,
+    attrs: &[BETA1, BETA2, EPSILON],
+    ..OPTIMIZER
+};
+
+/// `dist.adamw`
+pub const ADAMW: OpDef = OpDef {
+    name: "dist.adamw",
+    summary: "Adam with decoupled weight decay",
+    description: "\
+As `dist.adam` with learning rate `lr · lr_ratio`, after `param ·= 1 − lr · lr_ratio · weight_decay` (Loshchilov and Hutter, 2019, \
+algorithm 2; Paddle's adamw kernel). Without `with_decay` it is `dist.adam`, and `lr_ratio` is not read.",
+    operands: ADAM_OPERANDS,
+    results: ADAM_RESULTS,
+    attrs: &[
+        BETA1,
+        BETA2,
+        EPSILON,
+        attr("weight_decay", AttrKind::F64, "the coefficient of decay"),
+        attr_or("lr_ratio", AttrKind::F64, AttrDefault::F64(1.0), "factor on the learning rate"),
+        attr_or("with_decay", AttrKind::Bool, AttrDefault::Bool(true), "whether to decay"),
+    ],
+    ..OPTIMIZER
+};
+
+/// `dist.adamax`
+pub const ADAMAX: OpDef = OpDef {
+    name: "dist.adamax",
+    summary: "Adam with the infinity norm",
+    description: "\
+`m = β₁ m + (1 − β₁) g`; `u = max(β₂ u + epsilon, |g|)`; `param −= lr/(1 − β₁ᵗ) · m/u` (Kingma and Ba, 2015, section 7.1; Paddle's adamax \
+kernel). The power of β₁ is advanced by a `dist.scale` of its own.",
+    operands: &[
+        PARAM,
+        GRAD,
+        one("moment", "mean of gradients, param's shape"),
+        one("inf_norm", "decayed infinity norm, param's shape"),
+        one("beta1_pow", "β₁ to the number of the step, one element"),
+        LR,
+        MASTER,
+    ],
+    results: &[
+        NEW_PARAM,
+        one("new_moment", "moment's type"),
+        one("new_inf_norm", "inf_norm's type"),
+        NEW_MASTER,
+    ],
+    attrs: &[BETA1, BETA2, EPSILON],
+    ..OPTIMIZER
+};
+
+/// The family.
+pub static OPS: &[OpDef] = &[SGD, MOMENTUM, ADAM, ADAMW, ADAMAX];
