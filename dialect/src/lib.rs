@@ -3,5 +3,9 @@
 //! `syntax` reads and prints text, `ir` holds programs, `ops` says what each op means, `diag` reports what is wrong.
 
 pub mod diag;
+mod error;
 pub mod ir;
+pub mod mesh;
 pub mod ops;
+
+pub use error::Error;

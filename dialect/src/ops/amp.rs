@@ -6,7 +6,11 @@ use super::parts::{attr, flag, one};
 use super::{AttrDef, AttrKind, Effects, OpDef, Pretty, TypeShape, Uniform};
 
 const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
-const GROUP: AttrDef = attr("group", AttrKind::I64, "ops with the same number were one op of the imported program");
+const GROUP: AttrDef = attr(
+    "group",
+    AttrKind::I64,
+    "ops with the same number were one op of the imported program",
+);
 
 /// `dist.check_finite_and_unscale`
 pub const CHECK_FINITE_AND_UNSCALE: OpDef = OpDef {
@@ -47,10 +51,22 @@ scale and counters stay. One op per tensor: those of a group compute the same sc
     ],
     attrs: &[
         GROUP,
-        attr("incr_every_n_steps", AttrKind::I64, "good steps before the scale grows"),
-        attr("decr_every_n_nan_or_inf", AttrKind::I64, "overflows before the scale shrinks"),
+        attr(
+            "incr_every_n_steps",
+            AttrKind::I64,
+            "good steps before the scale grows",
+        ),
+        attr(
+            "decr_every_n_nan_or_inf",
+            AttrKind::I64,
+            "overflows before the scale shrinks",
+        ),
         attr("incr_ratio", AttrKind::F64, "growth factor, above 1"),
-        attr("decr_ratio", AttrKind::F64, "shrink factor, between 0 and 1"),
+        attr(
+            "decr_ratio",
+            AttrKind::F64,
+            "shrink factor, between 0 and 1",
+        ),
         flag("stop_update", "leave scale and counters"),
     ],
     effects: Effects::Pure,

@@ -9,7 +9,11 @@ use super::{AttrDef, AttrDefault, AttrKind, Effects, OpDef, Pretty, TypeShape, U
 /// Reductions that collectives know.
 pub const REDUCTIONS: &[&str] = &["sum", "avg", "max", "min", "prod", "any"];
 
-const AXES: AttrDef = attr("axes", AttrKind::Axes, "the mesh axes of the group, at least one");
+const AXES: AttrDef = attr(
+    "axes",
+    AttrKind::Axes,
+    "the mesh axes of the group, at least one",
+);
 const REDUCTION: AttrDef = attr(
     "reduction",
     AttrKind::Enum(REDUCTIONS),
@@ -38,9 +42,17 @@ The reduction over the group, cut into as many equal pieces along `dim` as the g
 A partial sum becomes sharded.",
     operands: &[one("x", "the group's size divides the extent of `dim`")],
     results: &[one("y", "`dim` shorter by the group's size")],
-    attrs: &[REDUCTION, AXES, attr("dim", AttrKind::I64, "the dimension that is cut")],
+    attrs: &[
+        REDUCTION,
+        AXES,
+        attr("dim", AttrKind::I64, "the dimension that is cut"),
+    ],
     effects: Effects::Communicates,
-    pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature).word("reduction").over("axes")),
+    pretty: Pretty::Uniform(
+        Uniform::new(TypeShape::Signature)
+            .word("reduction")
+            .over("axes"),
+    ),
     ..OpDef::NONE
 };
 
@@ -51,7 +63,10 @@ pub const ALL_GATHER: OpDef = OpDef {
     description: "The group's tensors joined along `dim`, in group order. A sharded value becomes replicated.",
     operands: &[one("x", "any tensor of rank 1 or more")],
     results: &[one("y", "`dim` longer by the group's size")],
-    attrs: &[AXES, attr("dim", AttrKind::I64, "the dimension that is joined")],
+    attrs: &[
+        AXES,
+        attr("dim", AttrKind::I64, "the dimension that is joined"),
+    ],
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature).over("axes")),
     ..OpDef::NONE
@@ -64,8 +79,14 @@ pub const ALL_TO_ALL: OpDef = OpDef {
     description: "\
 x is cut into as many equal pieces along `split_dim` as the group has ranks; piece i goes to rank i of the group, and what arrives \
 is joined along `concat_dim` in group order. Moves the sharding from `concat_dim` to `split_dim`.",
-    operands: &[one("x", "the group's size divides the extent of `split_dim`")],
-    results: &[one("y", "`split_dim` shorter and `concat_dim` longer by the group's size")],
+    operands: &[one(
+        "x",
+        "the group's size divides the extent of `split_dim`",
+    )],
+    results: &[one(
+        "y",
+        "`split_dim` shorter and `concat_dim` longer by the group's size",
+    )],
     attrs: &[
         AXES,
         attr("split_dim", AttrKind::I64, "the dimension that is cut"),
@@ -85,7 +106,12 @@ pub const BROADCAST: OpDef = OpDef {
     results: &[one("y", "x's type")],
     attrs: &[
         AXES,
-        attr_or("root", AttrKind::I64, AttrDefault::I64(0), "index within the group"),
+        attr_or(
+            "root",
+            AttrKind::I64,
+            AttrDefault::I64(0),
+            "index within the group",
+        ),
     ],
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).over("axes")),

@@ -113,6 +113,8 @@ pub enum Effects {
     Reads,
     /// Writes the global named by `global`.
     Writes,
+    /// Draws random numbers: it may be removed if unused, but is never merged with its like or repeated.
+    Draws,
     /// Meets other ranks: it is never removed, merged or moved past another of its kind.
     Communicates,
     /// Unknown or structural: never touched.
@@ -134,6 +136,18 @@ pub struct Traits {
     pub graph_region: bool,
     /// `f(a, b) = f(b, a)`
     pub commutative: bool,
+}
+
+impl Traits {
+    /// None of them.
+    pub const NONE: Self = Self {
+        terminator: false,
+        symbol: false,
+        symbol_table: false,
+        isolated: false,
+        graph_region: false,
+        commutative: false,
+    };
 }
 
 /// How an op is written when it is not written in generic form.
@@ -262,6 +276,20 @@ pub struct OpDef {
 }
 
 impl OpDef {
+    /// An op without anything: what a definition does not mention.
+    pub const NONE: Self = Self {
+        name: "",
+        summary: "",
+        description: "",
+        operands: &[],
+        results: &[],
+        attrs: &[],
+        traits: Traits::NONE,
+        effects: Effects::Opaque,
+        pretty: Pretty::Generic,
+        verify: None,
+    };
+
     /// `dist`, `func`, …
     pub fn dialect(&self) -> &'static str {
         self.name.split('.').next().unwrap_or_default()

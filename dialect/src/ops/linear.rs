@@ -71,7 +71,11 @@ RELU_AUX_BIAS, GELU_AUX_BIAS (`gelu_tanh`), and Paddle's `fused_gemm_epilogue`."
         optional("aux", "pre-activation, `[…, m, n]`"),
     ],
     attrs: &[
-        attr("activation", AttrKind::Enum(ACTIVATIONS), "applied last; `gelu` is the erf form"),
+        attr(
+            "activation",
+            AttrKind::Enum(ACTIVATIONS),
+            "applied last; `gelu` is the erf form",
+        ),
         flag("transpose_a", "x is given transposed"),
         flag("transpose_b", "w is given transposed"),
     ],

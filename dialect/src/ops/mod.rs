@@ -1,12 +1,26 @@
 //! What each op means. One file per family; one block defines one op, and everything else reads these blocks: the verifier,
 //! the printer, the passes, the reference device, `docs/dialect.md` and `dist.irdl.mlir`.
 
+pub mod amp;
+pub mod collectives;
 mod def;
+pub mod elementwise;
+mod groups;
+pub mod init;
+pub mod linear;
+pub mod normalisation;
+pub mod optimizers;
+mod parts;
+pub mod reduce;
+pub mod shape;
+pub mod structure;
 
 pub use def::{
     AttrDef, AttrDefault, AttrKind, Count, Custom, Effects, Group, OpDef, OpVerifier, Pretty,
     Traits, TypeShape, Uniform,
 };
+
+pub use groups::{OPERAND_SEGMENTS, RESULT_SEGMENTS, SegmentError, segments};
 
 use std::collections::HashMap;
 
@@ -15,7 +29,18 @@ use rustc_hash::FxBuildHasher;
 use crate::ir::Ident;
 
 /// Every registered op, family by family.
-pub static ALL: &[&[OpDef]] = &[];
+pub static ALL: &[&[OpDef]] = &[
+    structure::OPS,
+    linear::OPS,
+    elementwise::OPS,
+    shape::OPS,
+    reduce::OPS,
+    normalisation::OPS,
+    collectives::OPS,
+    amp::OPS,
+    optimizers::OPS,
+    init::OPS,
+];
 
 /// Finds an op's definition by name.
 pub struct Registry {

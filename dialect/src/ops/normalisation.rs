@@ -6,7 +6,11 @@ use super::{AttrDef, AttrKind, Effects, OpDef, Pretty, TypeShape, Uniform};
 const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
 
 const ATTRS: &[AttrDef] = &[
-    attr("begin_norm_axis", AttrKind::I64, "the first of the dimensions that are normalised together"),
+    attr(
+        "begin_norm_axis",
+        AttrKind::I64,
+        "the first of the dimensions that are normalised together",
+    ),
     attr("epsilon", AttrKind::F64, "added to the variance"),
 ];
 

@@ -38,19 +38,27 @@ pub const MOMENTUM: OpDef = OpDef {
     description: "\
 `g = rescale_grad · grad + l2_decay · param`; `new_velocity = mu · velocity + g`; `new_param = param − lr · new_velocity`, or \
 `param − lr · (g + mu · new_velocity)` with `use_nesterov` (Paddle's momentum kernel).",
-    operands: &[
-        PARAM,
-        GRAD,
-        one("velocity", "param's shape"),
-        LR,
-        MASTER,
+    operands: &[PARAM, GRAD, one("velocity", "param's shape"), LR, MASTER],
+    results: &[
+        NEW_PARAM,
+        one("new_velocity", "velocity's type"),
+        NEW_MASTER,
     ],
-    results: &[NEW_PARAM, one("new_velocity", "velocity's type"), NEW_MASTER],
     attrs: &[
         attr("mu", AttrKind::F64, "momentum factor"),
         flag("use_nesterov", "look ahead"),
-        attr_or("l2_decay", AttrKind::F64, AttrDefault::F64(0.0), "weight of the parameter in its gradient"),
-        attr_or("rescale_grad", AttrKind::F64, AttrDefault::F64(1.0), "factor on the gradient"),
+        attr_or(
+            "l2_decay",
+            AttrKind::F64,
+            AttrDefault::F64(0.0),
+            "weight of the parameter in its gradient",
+        ),
+        attr_or(
+            "rescale_grad",
+            AttrKind::F64,
+            AttrDefault::F64(1.0),
+            "factor on the gradient",
+        ),
     ],
     ..OPTIMIZER
 };
@@ -74,8 +82,16 @@ const ADAM_RESULTS: &[Group] = &[
     one("new_beta2_pow", "beta2_pow's type"),
     NEW_MASTER,
 ];
-const BETA1: AttrDef = attr("beta1", AttrKind::F64, "decay of the first moment, in [0, 1)");
-const BETA2: AttrDef = attr("beta2", AttrKind::F64, "decay of the second moment, in [0, 1)");
+const BETA1: AttrDef = attr(
+    "beta1",
+    AttrKind::F64,
+    "decay of the first moment, in [0, 1)",
+);
+const BETA2: AttrDef = attr(
+    "beta2",
+    AttrKind::F64,
+    "decay of the second moment, in [0, 1)",
+);
 const EPSILON: AttrDef = attr("epsilon", AttrKind::F64, "keeps the quotient finite");
 
 /// `dist.adam`
@@ -105,8 +121,18 @@ algorithm 2; Paddle's adamw kernel). Without `with_decay` it is `dist.adam`, and
         BETA2,
         EPSILON,
         attr("weight_decay", AttrKind::F64, "the coefficient of decay"),
-        attr_or("lr_ratio", AttrKind::F64, AttrDefault::F64(1.0), "factor on the learning rate"),
-        attr_or("with_decay", AttrKind::Bool, AttrDefault::Bool(true), "whether to decay"),
+        attr_or(
+            "lr_ratio",
+            AttrKind::F64,
+            AttrDefault::F64(1.0),
+            "factor on the learning rate",
+        ),
+        attr_or(
+            "with_decay",
+            AttrKind::Bool,
+            AttrDefault::Bool(true),
+            "whether to decay",
+        ),
     ],
     ..OPTIMIZER
 };

@@ -4,7 +4,11 @@ use super::parts::{attr, flag, one};
 use super::{AttrDef, AttrKind, Effects, OpDef, Pretty, TypeShape, Uniform};
 
 const ATTRS: &[AttrDef] = &[
-    attr("dims", AttrKind::I64Array, "the dimensions that go, distinct; all of them for a scalar"),
+    attr(
+        "dims",
+        AttrKind::I64Array,
+        "the dimensions that go, distinct; all of them for a scalar",
+    ),
     flag("keep_dims", "keep them with extent 1"),
 ];
 

@@ -26,7 +26,11 @@ pub const TRANSPOSE: OpDef = OpDef {
     description: "Dimension i of the result is dimension `perm[i]` of x.",
     operands: &[one("x", "any tensor")],
     results: &[one("y", "`y.shape[i] = x.shape[perm[i]]`")],
-    attrs: &[attr("perm", AttrKind::I64Array, "a permutation of x's dimensions")],
+    attrs: &[attr(
+        "perm",
+        AttrKind::I64Array,
+        "a permutation of x's dimensions",
+    )],
     effects: Effects::Pure,
     pretty: SIGNATURE,
     ..OpDef::NONE
@@ -44,9 +48,21 @@ that axis: the inverse of `dist.all_gather`.",
     results: &[one("y", "x's shape with `sizes` in `dims`")],
     attrs: &[
         attr("dims", AttrKind::I64Array, "distinct dimensions of x"),
-        attr("starts", AttrKind::I64Array, "first element kept, per entry of `dims`"),
-        attr("sizes", AttrKind::I64Array, "number of elements kept, per entry of `dims`"),
-        attr("axes", AttrKind::Array, "per entry of `dims`, the list of mesh axes that shift the window"),
+        attr(
+            "starts",
+            AttrKind::I64Array,
+            "first element kept, per entry of `dims`",
+        ),
+        attr(
+            "sizes",
+            AttrKind::I64Array,
+            "number of elements kept, per entry of `dims`",
+        ),
+        attr(
+            "axes",
+            AttrKind::Array,
+            "per entry of `dims`, the list of mesh axes that shift the window",
+        ),
     ],
     effects: Effects::Pure,
     pretty: SIGNATURE,

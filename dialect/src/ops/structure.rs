@@ -14,7 +14,11 @@ classes beside it, nested modules with `dist.mesh = @name`, are disjoint and cov
     attrs: &[
         attr("sym_name", AttrKind::Str, "the mesh's name"),
         attr("axes", AttrKind::Axes, "names of the axes, slowest first"),
-        attr("sizes", AttrKind::I64Array, "devices along each axis, at least 1"),
+        attr(
+            "sizes",
+            AttrKind::I64Array,
+            "devices along each axis, at least 1",
+        ),
     ],
     traits: Traits {
         symbol: true,
@@ -41,9 +45,17 @@ others count as zero), and every other axis holds equal copies. State names its 
             AttrKind::Enum(&["parameter", "state", "buffer"]),
             "what it is for",
         ),
-        attr("type", AttrKind::Type, "a ranked tensor with static shape, per rank"),
+        attr(
+            "type",
+            AttrKind::Type,
+            "a ranked tensor with static shape, per rank",
+        ),
         attr("layout", AttrKind::Layout, "how it is spread over the mesh"),
-        optional_attr("of", AttrKind::Symbol, "the parameter that a state belongs to"),
+        optional_attr(
+            "of",
+            AttrKind::Symbol,
+            "the parameter that a state belongs to",
+        ),
     ],
     traits: Traits {
         symbol: true,
@@ -64,7 +76,11 @@ pub const LOAD: OpDef = OpDef {
     summary: "reads a global",
     description: "The value that the global has at this point of the function.",
     results: &[one("value", "the global's type")],
-    attrs: &[attr("global", AttrKind::Symbol, "a `dist.global` of the class")],
+    attrs: &[attr(
+        "global",
+        AttrKind::Symbol,
+        "a `dist.global` of the class",
+    )],
     effects: Effects::Reads,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).symbol("global")),
     ..OpDef::NONE
@@ -76,7 +92,11 @@ pub const STORE: OpDef = OpDef {
     summary: "writes a global",
     description: "Sets the global; later loads, and later runs, see the new value.",
     operands: &[one("value", "the global's type")],
-    attrs: &[attr("global", AttrKind::Symbol, "a `dist.global` of the class")],
+    attrs: &[attr(
+        "global",
+        AttrKind::Symbol,
+        "a `dist.global` of the class",
+    )],
     effects: Effects::Writes,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).symbol("global")),
     ..OpDef::NONE
