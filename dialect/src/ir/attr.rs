@@ -11,6 +11,13 @@ use super::types::Type;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Attr(pub(super) u32);
 
+impl Attr {
+    /// Position among the context's interned values: a dense key for side tables.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// An integer of any width, sign-extended.
 ///
 /// Values of signless and signed types lie in `[-2^(w-1), 2^(w-1))`, of unsigned types in `[0, 2^w)`; `true` is -1.

@@ -7,6 +7,13 @@ use super::context::Ident;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Loc(pub(super) u32);
 
+impl Loc {
+    /// Position among the context's interned values: a dense key for side tables.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// What a [`Loc`] is. Lines and columns count from 1; 0 is what MLIR prints where it knows none.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum LocData {

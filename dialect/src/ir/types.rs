@@ -10,6 +10,13 @@ pub const DYNAMIC: i64 = i64::MIN;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Type(pub(super) u32);
 
+impl Type {
+    /// Position among the context's interned values: a dense key for side tables.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Whether an integer type says how its bits are read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Signedness {

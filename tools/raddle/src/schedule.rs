@@ -20,8 +20,10 @@ pub struct Options {
 /// # Errors
 /// Files that cannot be read.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let text = std::fs::read_to_string(&options.check).with_context(|| options.check.display().to_string())?;
-    match torch_csv::read_csv(&text).and_then(|s| evaluate(&s, &Setting::default(), CommModel::Dep)) {
+    let text = std::fs::read_to_string(&options.check)
+        .with_context(|| options.check.display().to_string())?;
+    match torch_csv::read_csv(&text).and_then(|s| evaluate(&s, &Setting::default(), CommModel::Dep))
+    {
         Ok(report) => {
             println!("makespan {} span {}", report.makespan, report.span);
             Ok(ExitCode::SUCCESS)
