@@ -1,5 +1,6 @@
 //! The Raddle compiler: passes on `dist` modules, the schedule room, code generation and the doors to other systems.
 
+pub mod codegen;
 mod error;
 pub mod pass;
 pub mod schedule;

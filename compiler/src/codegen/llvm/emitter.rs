@@ -1,0 +1,500 @@
+//! A thin layer over inkwell's builder with the vocabulary that kernels are written in.
+//!
+//! inkwell's builder returns an error from every instruction, for one reason that can be met here: building before a
+//! block is chosen. An [`Emitter`] is made by starting a function, which chooses one, and every method that leaves a
+//! block chooses the next. So `built` unwraps, in one place.
+
+use inkwell::basic_block::BasicBlock;
+use inkwell::builder::{Builder, BuilderError};
+use inkwell::context::Context;
+use inkwell::intrinsics::Intrinsic;
+use inkwell::module::{Linkage, Module};
+use inkwell::types::{
+    BasicMetadataTypeEnum, BasicType, BasicTypeEnum, FloatType, IntType, PointerType,
+};
+use inkwell::values::{
+    BasicMetadataValueEnum, BasicValue, BasicValueEnum, FloatValue, FunctionValue,
+    InstructionValue, IntValue, PointerValue, VectorValue,
+};
+use inkwell::{AddressSpace, FloatPredicate, IntPredicate};
+
+/// An address space, as NVPTX numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    Global = 1,
+    Shared = 3,
+}
+
+/// A module under construction, with a place in it where the next instruction goes.
+pub(crate) struct Emitter<'c> {
+    context: &'c Context,
+    module: Module<'c>,
+    builder: Builder<'c>,
+    function: FunctionValue<'c>,
+}
+
+fn built<T>(result: Result<T, BuilderError>) -> T {
+    result.expect("an emitter always stands in a block")
+}
+
+impl<'c> Emitter<'c> {
+    /// Starts a function without result in a module, and stands in its first block.
+    pub(crate) fn start(
+        context: &'c Context,
+        module: Module<'c>,
+        name: &str,
+        parameters: &[BasicMetadataTypeEnum<'c>],
+    ) -> Emitter<'c> {
+        let function =
+            module.add_function(name, context.void_type().fn_type(parameters, false), None);
+        let builder = context.create_builder();
+        builder.position_at_end(context.append_basic_block(function, "entry"));
+        Emitter {
+            context,
+            module,
+            builder,
+            function,
+        }
+    }
+
+    /// Returns from the function and gives the module back.
+    pub(crate) fn finish(self) -> Module<'c> {
+        built(self.builder.build_return(None));
+        self.module
+    }
+
+    pub(crate) fn function(&self) -> FunctionValue<'c> {
+        self.function
+    }
+
+    pub(crate) fn context(&self) -> &'c Context {
+        self.context
+    }
+
+    pub(crate) fn parameter(&self, index: u32) -> BasicValueEnum<'c> {
+        self.function
+            .get_nth_param(index)
+            .expect("the function was declared with this parameter")
+    }
+
+    pub(crate) fn i32_type(&self) -> IntType<'c> {
+        self.context.i32_type()
+    }
+
+    pub(crate) fn f32_type(&self) -> FloatType<'c> {
+        self.context.f32_type()
+    }
+
+    pub(crate) fn pointer_type(&self, space: Space) -> PointerType<'c> {
+        self.context.ptr_type(AddressSpace::from(space as u16))
+    }
+
+    pub(crate) fn i32(&self, value: u32) -> IntValue<'c> {
+        self.context.i32_type().const_int(value.into(), false)
+    }
+
+    pub(crate) fn i64(&self, value: u64) -> IntValue<'c> {
+        self.context.i64_type().const_int(value, false)
+    }
+
+    pub(crate) fn f32(&self, value: f64) -> FloatValue<'c> {
+        self.context.f32_type().const_float(value)
+    }
+
+    pub(crate) fn add(&self, x: IntValue<'c>, y: IntValue<'c>) -> IntValue<'c> {
+        built(self.builder.build_int_add(x, y, ""))
+    }
+
+    pub(crate) fn add_const(&self, x: IntValue<'c>, y: u32) -> IntValue<'c> {
+        self.add(x, x.get_type().const_int(y.into(), false))
+    }
+
+    pub(crate) fn sub(&self, x: IntValue<'c>, y: IntValue<'c>) -> IntValue<'c> {
+        built(self.builder.build_int_sub(x, y, ""))
+    }
+
+    pub(crate) fn mul(&self, x: IntValue<'c>, y: IntValue<'c>) -> IntValue<'c> {
+        built(self.builder.build_int_mul(x, y, ""))
+    }
+
+    pub(crate) fn mul_const(&self, x: IntValue<'c>, y: u32) -> IntValue<'c> {
+        self.mul(x, x.get_type().const_int(y.into(), false))
+    }
+
+    pub(crate) fn div_const(&self, x: IntValue<'c>, y: u32) -> IntValue<'c> {
+        built(self.builder.build_int_unsigned_div(x, self.i32(y), ""))
+    }
+
+    pub(crate) fn rem_const(&self, x: IntValue<'c>, y: u32) -> IntValue<'c> {
+        built(self.builder.build_int_unsigned_rem(x, self.i32(y), ""))
+    }
+
+    pub(crate) fn and_const(&self, x: IntValue<'c>, y: u32) -> IntValue<'c> {
+        built(self.builder.build_and(x, self.i32(y), ""))
+    }
+
+    pub(crate) fn and(&self, x: IntValue<'c>, y: IntValue<'c>) -> IntValue<'c> {
+        built(self.builder.build_and(x, y, ""))
+    }
+
+    pub(crate) fn or(&self, x: IntValue<'c>, y: IntValue<'c>) -> IntValue<'c> {
+        built(self.builder.build_or(x, y, ""))
+    }
+
+    pub(crate) fn xor(&self, x: IntValue<'c>, y: IntValue<'c>) -> IntValue<'c> {
+        built(self.builder.build_xor(x, y, ""))
+    }
+
+    pub(crate) fn xor_const(&self, x: IntValue<'c>, y: u32) -> IntValue<'c> {
+        self.xor(x, self.i32(y))
+    }
+
+    pub(crate) fn shl_const(&self, x: IntValue<'c>, y: u32) -> IntValue<'c> {
+        built(
+            self.builder
+                .build_left_shift(x, x.get_type().const_int(y.into(), false), ""),
+        )
+    }
+
+    pub(crate) fn shr_const(&self, x: IntValue<'c>, y: u32) -> IntValue<'c> {
+        built(
+            self.builder
+                .build_right_shift(x, x.get_type().const_int(y.into(), false), false, ""),
+        )
+    }
+
+    /// Widens an unsigned number to 64 bits.
+    pub(crate) fn widen(&self, x: IntValue<'c>) -> IntValue<'c> {
+        built(
+            self.builder
+                .build_int_z_extend(x, self.context.i64_type(), ""),
+        )
+    }
+
+    /// Widens an unsigned number to 32 bits.
+    pub(crate) fn zero_extend(&self, x: IntValue<'c>) -> IntValue<'c> {
+        built(
+            self.builder
+                .build_int_z_extend(x, self.context.i32_type(), ""),
+        )
+    }
+
+    /// The low bits of a number.
+    pub(crate) fn truncate(&self, x: IntValue<'c>, to: IntType<'c>) -> IntValue<'c> {
+        built(self.builder.build_int_truncate(x, to, ""))
+    }
+
+    pub(crate) fn compare(
+        &self,
+        predicate: IntPredicate,
+        x: IntValue<'c>,
+        y: IntValue<'c>,
+    ) -> IntValue<'c> {
+        built(self.builder.build_int_compare(predicate, x, y, ""))
+    }
+
+    pub(crate) fn select<V: BasicValue<'c>>(
+        &self,
+        condition: IntValue<'c>,
+        x: V,
+        y: V,
+    ) -> BasicValueEnum<'c> {
+        built(self.builder.build_select(
+            condition,
+            x.as_basic_value_enum(),
+            y.as_basic_value_enum(),
+            "",
+        ))
+    }
+
+    pub(crate) fn select_int(
+        &self,
+        condition: IntValue<'c>,
+        x: IntValue<'c>,
+        y: IntValue<'c>,
+    ) -> IntValue<'c> {
+        self.select(condition, x, y).into_int_value()
+    }
+
+    pub(crate) fn add_float(&self, x: FloatValue<'c>, y: FloatValue<'c>) -> FloatValue<'c> {
+        built(self.builder.build_float_add(x, y, ""))
+    }
+
+    pub(crate) fn mul_float(&self, x: FloatValue<'c>, y: FloatValue<'c>) -> FloatValue<'c> {
+        built(self.builder.build_float_mul(x, y, ""))
+    }
+
+    pub(crate) fn negate(&self, x: FloatValue<'c>) -> FloatValue<'c> {
+        built(self.builder.build_float_neg(x, ""))
+    }
+
+    pub(crate) fn compare_float(
+        &self,
+        predicate: FloatPredicate,
+        x: FloatValue<'c>,
+        y: FloatValue<'c>,
+    ) -> IntValue<'c> {
+        built(self.builder.build_float_compare(predicate, x, y, ""))
+    }
+
+    /// `x · y + z`, rounded once.
+    pub(crate) fn fma(
+        &self,
+        x: FloatValue<'c>,
+        y: FloatValue<'c>,
+        z: FloatValue<'c>,
+    ) -> FloatValue<'c> {
+        self.call_value(
+            "llvm.fma",
+            &[x.get_type().into()],
+            &[x.into(), y.into(), z.into()],
+        )
+        .into_float_value()
+    }
+
+    pub(crate) fn bit_cast<V: BasicValue<'c>, T: BasicType<'c>>(
+        &self,
+        value: V,
+        to: T,
+    ) -> BasicValueEnum<'c> {
+        built(self.builder.build_bit_cast(value, to, ""))
+    }
+
+    pub(crate) fn extend_float(&self, x: FloatValue<'c>) -> FloatValue<'c> {
+        built(self.builder.build_float_ext(x, self.context.f32_type(), ""))
+    }
+
+    /// The field of a structure that an instruction returned.
+    pub(crate) fn field(&self, value: BasicValueEnum<'c>, index: u32) -> BasicValueEnum<'c> {
+        built(
+            self.builder
+                .build_extract_value(value.into_struct_value(), index, ""),
+        )
+    }
+
+    pub(crate) fn element(&self, vector: VectorValue<'c>, index: u32) -> BasicValueEnum<'c> {
+        built(
+            self.builder
+                .build_extract_element(vector, self.i32(index), ""),
+        )
+    }
+
+    /// A vector of scalars of one type.
+    pub(crate) fn vector(&self, elements: &[BasicValueEnum<'c>]) -> VectorValue<'c> {
+        let count = elements.len() as u32;
+        let vector_type = match elements[0].get_type() {
+            BasicTypeEnum::FloatType(element) => element.vec_type(count),
+            BasicTypeEnum::IntType(element) => element.vec_type(count),
+            other => unreachable!("vectors of {other} are not built"),
+        };
+        let mut vector = vector_type.get_undef();
+        for (index, &element) in elements.iter().enumerate() {
+            vector = built(self.builder.build_insert_element(
+                vector,
+                element,
+                self.i32(index as u32),
+                "",
+            ));
+        }
+        vector
+    }
+
+    /// A pointer some bytes after another.
+    pub(crate) fn offset(
+        &self,
+        pointer: PointerValue<'c>,
+        bytes: IntValue<'c>,
+    ) -> PointerValue<'c> {
+        // SAFETY: no `inbounds`, so any offset makes a defined address; only dereferencing it has conditions.
+        built(unsafe {
+            self.builder
+                .build_gep(self.context.i8_type(), pointer, &[bytes], "")
+        })
+    }
+
+    /// The shared-memory pointer with an address of 32 bits.
+    pub(crate) fn shared_pointer(&self, address: IntValue<'c>) -> PointerValue<'c> {
+        built(
+            self.builder
+                .build_int_to_ptr(address, self.pointer_type(Space::Shared), ""),
+        )
+    }
+
+    /// The address of a shared-memory pointer, in 32 bits.
+    pub(crate) fn shared_address(&self, pointer: PointerValue<'c>) -> IntValue<'c> {
+        built(
+            self.builder
+                .build_ptr_to_int(pointer, self.context.i32_type(), ""),
+        )
+    }
+
+    /// Loads a value whose address is a multiple of `alignment` bytes.
+    pub(crate) fn load<T: BasicType<'c>>(
+        &self,
+        of: T,
+        pointer: PointerValue<'c>,
+        alignment: u32,
+    ) -> BasicValueEnum<'c> {
+        let value = built(self.builder.build_load(of, pointer, ""));
+        if let Some(load) = value.as_instruction_value() {
+            align(load, alignment);
+        }
+        value
+    }
+
+    /// Loads a value that nothing writes while the kernel runs.
+    pub(crate) fn load_constant<T: BasicType<'c>>(
+        &self,
+        of: T,
+        pointer: PointerValue<'c>,
+        alignment: u32,
+    ) -> BasicValueEnum<'c> {
+        let value = self.load(of, pointer, alignment);
+        if let Some(load) = value.as_instruction_value() {
+            let kind = self.context.get_kind_id("invariant.load");
+            load.set_metadata(self.context.metadata_node(&[]), kind)
+                .expect("a load takes metadata");
+        }
+        value
+    }
+
+    /// Stores a value at an address that is a multiple of `alignment` bytes.
+    pub(crate) fn store<V: BasicValue<'c>>(
+        &self,
+        pointer: PointerValue<'c>,
+        value: V,
+        alignment: u32,
+    ) {
+        align(built(self.builder.build_store(pointer, value)), alignment);
+    }
+
+    /// Calls one of LLVM's intrinsics, overloaded on these types.
+    pub(crate) fn call(
+        &self,
+        name: &str,
+        overload: &[BasicTypeEnum<'c>],
+        arguments: &[BasicValueEnum<'c>],
+    ) -> Option<BasicValueEnum<'c>> {
+        let function = Intrinsic::find(name)
+            .and_then(|intrinsic| intrinsic.get_declaration(&self.module, overload))
+            .unwrap_or_else(|| unreachable!("LLVM 22 has the intrinsic {name}"));
+        let arguments: Vec<BasicMetadataValueEnum<'c>> =
+            arguments.iter().map(|&argument| argument.into()).collect();
+        built(self.builder.build_call(function, &arguments, ""))
+            .try_as_basic_value()
+            .basic()
+    }
+
+    /// Calls an intrinsic that has a result.
+    pub(crate) fn call_value(
+        &self,
+        name: &str,
+        overload: &[BasicTypeEnum<'c>],
+        arguments: &[BasicValueEnum<'c>],
+    ) -> BasicValueEnum<'c> {
+        self.call(name, overload, arguments)
+            .unwrap_or_else(|| unreachable!("{name} has a result"))
+    }
+
+    /// One instruction of inline assembly from a number to a number, without side effects.
+    pub(crate) fn float_assembly(&self, text: &str, x: FloatValue<'c>) -> FloatValue<'c> {
+        let f32_type = self.context.f32_type();
+        let function_type = f32_type.fn_type(&[f32_type.into()], false);
+        let assembly = self.context.create_inline_asm(
+            function_type,
+            text.to_owned(),
+            "=f,f".to_owned(),
+            false,
+            false,
+            None,
+            false,
+        );
+        built(
+            self.builder
+                .build_indirect_call(function_type, assembly, &[x.into()], ""),
+        )
+        .try_as_basic_value()
+        .basic()
+        .expect("the assembly has a result")
+        .into_float_value()
+    }
+
+    /// A module-wide array in shared memory whose size the launch decides.
+    pub(crate) fn launch_sized_shared(&self, name: &str, alignment: u32) -> PointerValue<'c> {
+        let array = self.context.i8_type().array_type(0);
+        let global =
+            self.module
+                .add_global(array, Some(AddressSpace::from(Space::Shared as u16)), name);
+        global.set_linkage(Linkage::External);
+        global.set_alignment(alignment);
+        global.as_pointer_value()
+    }
+
+    /// Emits code that runs only if a condition holds.
+    pub(crate) fn when(&self, condition: IntValue<'c>, body: impl FnOnce(&Self)) {
+        let then = self.context.append_basic_block(self.function, "then");
+        let after = self.context.append_basic_block(self.function, "after");
+        built(
+            self.builder
+                .build_conditional_branch(condition, then, after),
+        );
+        self.builder.position_at_end(then);
+        body(self);
+        built(self.builder.build_unconditional_branch(after));
+        self.builder.position_at_end(after);
+    }
+
+    /// Emits a loop that runs `count` times and carries values from one round to the next: not at all for 0, and
+    /// without a branch for 1.
+    pub(crate) fn repeat(
+        &self,
+        count: u32,
+        state: Vec<BasicValueEnum<'c>>,
+        mut body: impl FnMut(&Self, Vec<BasicValueEnum<'c>>) -> Vec<BasicValueEnum<'c>>,
+    ) -> Vec<BasicValueEnum<'c>> {
+        if count <= 1 {
+            return if count == 0 { state } else { body(self, state) };
+        }
+        let entry = self.current_block();
+        let round = self.context.append_basic_block(self.function, "round");
+        built(self.builder.build_unconditional_branch(round));
+        self.builder.position_at_end(round);
+        let left = built(self.builder.build_phi(self.context.i32_type(), ""));
+        left.add_incoming(&[(&self.i32(count), entry)]);
+        let carried: Vec<_> = state
+            .iter()
+            .map(|value| {
+                let phi = built(self.builder.build_phi(value.get_type(), ""));
+                phi.add_incoming(&[(value, entry)]);
+                phi
+            })
+            .collect();
+        let next = body(
+            self,
+            carried.iter().map(|phi| phi.as_basic_value()).collect(),
+        );
+        let remaining = self.sub(left.as_basic_value().into_int_value(), self.i32(1));
+        let last = self.current_block();
+        left.add_incoming(&[(&remaining, last)]);
+        for (phi, value) in carried.iter().zip(&next) {
+            phi.add_incoming(&[(value, last)]);
+        }
+        let done = self.context.append_basic_block(self.function, "done");
+        let again = self.compare(IntPredicate::NE, remaining, self.i32(0));
+        built(self.builder.build_conditional_branch(again, round, done));
+        self.builder.position_at_end(done);
+        next
+    }
+
+    fn current_block(&self) -> BasicBlock<'c> {
+        self.builder
+            .get_insert_block()
+            .expect("an emitter always stands in a block")
+    }
+}
+
+fn align(instruction: InstructionValue<'_>, bytes: u32) {
+    instruction
+        .set_alignment(bytes)
+        .expect("loads and stores take a power of two as alignment");
+}

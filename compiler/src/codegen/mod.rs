@@ -1,0 +1,26 @@
+//! From a description of one kernel to code for one target.
+//!
+//! The way is the same for every target:
+//!
+//! ```text
+//! KernelDescription ──▶ Contraction ──▶ TileSchedule ──▶ LLVM IR ──▶ PTX
+//!   what to compute      as one matrix     which block and   one folder per
+//!                        product           warp tiles        target
+//! ```
+//!
+//! [`description`] is plain data that every target shares. [`contraction`] writes any of its operations as one matrix
+//! product with an epilogue. [`tiling`] decides tiles, pipeline depth and copy widths. Emission needs the cargo
+//! feature `llvm`; everything before it, and reading what NVIDIA's tools say about a kernel, does not.
+
+pub mod contraction;
+pub mod description;
+pub mod error;
+#[cfg(feature = "llvm")]
+mod llvm;
+pub mod nvptx;
+pub mod tiling;
+
+pub use description::{
+    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder,
+};
+pub use error::CodegenError;

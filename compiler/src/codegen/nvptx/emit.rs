@@ -1,0 +1,110 @@
+//! The whole way from a description to PTX.
+
+use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::context::Context;
+use inkwell::values::FunctionValue;
+
+use super::ptx::{Launch, Parameters, Ptx, check_externals};
+use super::sm80;
+use super::target::Target;
+use crate::codegen::contraction::Contraction;
+use crate::codegen::description::KernelDescription;
+use crate::codegen::error::CodegenError;
+use crate::codegen::llvm::{Emitter, Machine, Space};
+use crate::codegen::tiling::{self, TileSchedule};
+
+/// LLVM's number for the calling convention of PTX entry points.
+const PTX_KERNEL: u32 = 71;
+
+/// A kernel with the LLVM IR that it was written from.
+#[derive(Clone, Debug)]
+pub struct Emitted {
+    /// The kernel.
+    pub ptx: Ptx,
+    /// The IR after LLVM's passes.
+    pub ir: String,
+}
+
+/// Emits one kernel.
+///
+/// # Errors
+/// What the description, the tile schedule or LLVM refuse; see [`CodegenError`].
+pub fn emit(kernel: &KernelDescription, target: Target) -> Result<Ptx, CodegenError> {
+    Ok(emit_with_ir(kernel, target)?.ptx)
+}
+
+/// Emits one kernel and keeps its IR.
+///
+/// # Errors
+/// As [`emit`].
+pub fn emit_with_ir(kernel: &KernelDescription, target: Target) -> Result<Emitted, CodegenError> {
+    let contraction = Contraction::of(kernel)?;
+    let schedule = tiling::choose(&contraction, &target.architecture().limits())?;
+    let entry = kernel.entry();
+    let parameters = Parameters::of(&contraction);
+    let features = format!("+ptx{}{}", target.ptx().major, target.ptx().minor);
+    let machine = Machine::nvptx(target.architecture().name(), &features)?;
+
+    let context = Context::create();
+    let module = context.create_module(&entry);
+    machine.prepare(&module);
+    let pointer = context.ptr_type(inkwell::AddressSpace::from(Space::Global as u16));
+    let types = vec![pointer.into(); parameters.as_slice().len()];
+    let emitter = Emitter::start(&context, module, &entry, &types);
+    declare(&emitter, &parameters, &schedule);
+    sm80::emit(&emitter, &contraction, &schedule, &parameters);
+
+    let optimised = machine.optimise(emitter.finish())?;
+    let text = optimised.assembly()?;
+    check_externals(&text)?;
+    let launch = Launch {
+        blocks: schedule.blocks() as u32,
+        threads: schedule.threads(),
+        shared_bytes: schedule.shared_bytes(),
+    };
+    Ok(Emitted {
+        ir: optimised.ir(),
+        ptx: Ptx {
+            text,
+            entry,
+            parameters,
+            launch,
+            kernel: *kernel,
+            schedule,
+            target,
+        },
+    })
+}
+
+/// Makes the function an entry point, bounds its threads and registers, and says what its pointers promise: no two overlap, and what
+/// is only read stays as it is.
+fn declare(e: &Emitter<'_>, parameters: &Parameters, schedule: &TileSchedule) {
+    let function = e.function();
+    function.set_call_conventions(PTX_KERNEL);
+    for (name, value) in [
+        ("nvvm.reqntid", schedule.threads()),
+        ("nvvm.minctasm", schedule.resident),
+    ] {
+        let bound = e
+            .context()
+            .create_string_attribute(name, &value.to_string());
+        function.add_attribute(AttributeLoc::Function, bound);
+    }
+    for (index, parameter) in parameters.as_slice().iter().enumerate() {
+        let location = AttributeLoc::Param(index as u32);
+        add_flag(e, function, location, "noalias");
+        if !parameter.is_written() {
+            add_flag(e, function, location, "readonly");
+        }
+        let align = Attribute::get_named_enum_kind_id("align");
+        function.add_attribute(location, e.context().create_enum_attribute(align, 16));
+        e.parameter(index as u32)
+            .into_pointer_value()
+            .set_name(parameter.name());
+    }
+}
+
+fn add_flag(e: &Emitter<'_>, function: FunctionValue<'_>, location: AttributeLoc, name: &str) {
+    let kind = Attribute::get_named_enum_kind_id(name);
+    function.add_attribute(location, e.context().create_enum_attribute(kind, 0));
+}

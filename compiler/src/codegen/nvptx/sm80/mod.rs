@@ -1,0 +1,111 @@
+//! The kernels of sm_80: copies by `cp.async`, products by `mma.sync` or fused multiply-adds.
+//!
+//! Every later architecture runs them too.
+
+mod activation;
+mod copy;
+mod elements;
+mod epilogue;
+mod mainloop;
+mod place;
+mod scalar;
+mod tensor;
+
+use inkwell::values::{IntValue, PointerValue};
+
+use super::ptx::{Parameter, Parameters};
+use crate::codegen::contraction::Contraction;
+use crate::codegen::llvm::Emitter;
+use crate::codegen::tiling::{Method, TileSchedule};
+
+use copy::{CopySource, TileCopy};
+use epilogue::{Destinations, EpilogueWriter};
+use mainloop::{MainLoop, Multiplier};
+use place::Place;
+use scalar::MultiplyAdd;
+use tensor::TensorCore;
+
+/// Emits the body of a kernel whose parameters are `parameters`, each a pointer to global memory.
+pub(super) fn emit(
+    e: &Emitter<'_>,
+    contraction: &Contraction,
+    schedule: &TileSchedule,
+    parameters: &Parameters,
+) {
+    let place = Place::emit(e, schedule);
+    let shared = e.shared_address(e.launch_sized_shared("stages", 128));
+    let tiles = (shared, e.add_const(shared, schedule.left.bytes()));
+    let kernel = Kernel {
+        contraction,
+        schedule,
+        parameters,
+        place,
+        tiles,
+    };
+    match schedule.method {
+        Method::TensorCore => kernel.emit(e, &TensorCore::emit(e, schedule, &kernel.place, tiles)),
+        Method::MultiplyAdd => {
+            kernel.emit(e, &MultiplyAdd::emit(e, schedule, &kernel.place, tiles))
+        }
+    }
+}
+
+struct Kernel<'l, 'c> {
+    contraction: &'l Contraction,
+    schedule: &'l TileSchedule,
+    parameters: &'l Parameters,
+    place: Place<'c>,
+    /// Shared addresses of the first stage's tiles, left and right.
+    tiles: (IntValue<'c>, IntValue<'c>),
+}
+
+impl<'c> Kernel<'_, 'c> {
+    fn emit<M: Multiplier<'c>>(&self, e: &Emitter<'c>, multiplier: &M) {
+        let left = CopySource {
+            operand: self.contraction.left,
+            tile: self.schedule.left,
+            pointer: self.pointer(e, Parameter::A),
+            origin: self.place.row,
+            destination: self.tiles.0,
+        };
+        let right = CopySource {
+            operand: self.contraction.right,
+            tile: self.schedule.right,
+            pointer: self.pointer(e, Parameter::B),
+            origin: self.place.column,
+            destination: self.tiles.1,
+        };
+        let sums = MainLoop {
+            schedule: self.schedule,
+            multiplier,
+            left: &TileCopy::emit(e, &left, self.place.thread, self.schedule),
+            right: &TileCopy::emit(e, &right, self.place.thread, self.schedule),
+            depth: self.contraction.depth as u32,
+        }
+        .emit(e);
+        let epilogue = self.contraction.epilogue;
+        let destinations = Destinations {
+            output: self.pointer(e, Parameter::Output),
+            auxiliary: epilogue
+                .auxiliary
+                .then(|| self.pointer(e, Parameter::Auxiliary)),
+            bias: epilogue.bias.map(|_| self.pointer(e, Parameter::Bias)),
+        };
+        EpilogueWriter::emit(
+            e,
+            (self.contraction, self.schedule),
+            &self.place,
+            self.tiles.0,
+            destinations,
+        )
+        .write(e, multiplier, &sums);
+    }
+
+    fn pointer(&self, e: &Emitter<'c>, parameter: Parameter) -> PointerValue<'c> {
+        let index = self
+            .parameters
+            .index(parameter)
+            .expect("the parameters were listed from the same contraction");
+        e.parameter(index).into_pointer_value()
+    }
+}

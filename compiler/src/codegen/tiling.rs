@@ -1,0 +1,353 @@
+//! How a product is cut: tiles of a block, of a warp, and of one stage of the copy pipeline.
+//!
+//! A block computes one tile of the result. It walks along the depth in steps of [`TileSchedule::depth`]; the operands
+//! of the next `stages − 1` steps are on their way from global to shared memory while one is multiplied. [`choose`]
+//! picks the tile by a cost model and decides for each operand how wide its copies can be.
+
+use super::contraction::{Contraction, Major, Operand};
+use super::description::ElementType;
+use super::error::CodegenError;
+use super::nvptx::Limits;
+
+/// Rows of the result that a warp takes through shared memory at a time when it writes its tile.
+pub const SLAB_ROWS: u32 = 16;
+
+/// Padding of a slab's rows, in elements of four bytes: rows then start in different banks.
+pub const SLAB_PADDING: u32 = 8;
+
+/// What multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// `mma.sync` on 16-bit elements with sums in single precision.
+    TensorCore,
+    /// One fused multiply-add per term and thread.
+    MultiplyAdd,
+}
+
+impl Method {
+    /// Terms of a sum that one step of the inner loop consumes.
+    pub const fn step_depth(self) -> u32 {
+        match self {
+            Method::TensorCore => 16,
+            Method::MultiplyAdd => 4,
+        }
+    }
+}
+
+/// How an operand gets from global to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyPath {
+    /// `cp.async` of this many bytes: 16, 8 or 4.
+    Async(u32),
+    /// Loads of single elements into registers, then a store of 16 bytes: for lines that start at any element.
+    Registers,
+}
+
+impl CopyPath {
+    /// Bytes that one thread moves at a time.
+    pub const fn chunk_bytes(self) -> u32 {
+        match self {
+            CopyPath::Async(bytes) => bytes,
+            CopyPath::Registers => 16,
+        }
+    }
+}
+
+/// One operand's tile in shared memory: lines of contiguous elements, their 16-byte chunks permuted by an XOR with the
+/// line's number so that neither the copies nor the reads of a warp meet in a bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperandTile {
+    /// Along which index the lines run.
+    pub major: Major,
+    /// What the elements are.
+    pub element: ElementType,
+    /// How many lines.
+    pub lines: u32,
+    /// Bytes of a line: a power of two, at least 16.
+    pub line_bytes: u32,
+    /// How it is filled.
+    pub copy: CopyPath,
+    /// Whether some tile reaches beyond the operand's outer extent.
+    pub ragged_outer: bool,
+    /// Whether the last tile reaches beyond the depth.
+    pub ragged_depth: bool,
+}
+
+impl OperandTile {
+    /// Bytes of the tile.
+    pub const fn bytes(&self) -> u32 {
+        self.lines * self.line_bytes
+    }
+
+    /// Chunks of the copy path that make up a line.
+    pub const fn chunks_per_line(&self) -> u32 {
+        self.line_bytes / self.copy.chunk_bytes()
+    }
+
+    /// Elements that one thread moves at a time.
+    pub const fn chunk_elements(&self) -> u32 {
+        self.copy.chunk_bytes() / self.element.bytes()
+    }
+
+    /// The permutation: chunk `q` (of 16 bytes) of line `l` lies at `q ^ ((l >> shift) & mask)`. Linear over XOR in
+    /// `l`, and unchanged by adding a multiple of 8 to it.
+    pub const fn swizzle(&self) -> Swizzle {
+        match self.line_bytes / 16 {
+            1 => Swizzle { shift: 0, mask: 0 },
+            2 => Swizzle { shift: 2, mask: 1 },
+            4 => Swizzle { shift: 1, mask: 3 },
+            _ => Swizzle { shift: 0, mask: 7 },
+        }
+    }
+
+    fn of(operand: &Operand, shape: &TileShape) -> OperandTile {
+        let outer = if shape.is_left {
+            shape.rows
+        } else {
+            shape.columns
+        };
+        let bytes = operand.element.bytes();
+        let (lines, line) = match operand.major {
+            Major::Depth => (outer, shape.depth),
+            Major::Outer => (shape.depth, outer),
+        };
+        let copy = match operand.alignment_bytes() {
+            width @ (4 | 8 | 16) => CopyPath::Async(width),
+            _ => CopyPath::Registers,
+        };
+        OperandTile {
+            major: operand.major,
+            element: operand.element,
+            lines,
+            line_bytes: line * bytes,
+            copy,
+            ragged_outer: !operand.outer.is_multiple_of(u64::from(outer)),
+            ragged_depth: !operand.depth.is_multiple_of(u64::from(shape.depth)),
+        }
+    }
+}
+
+/// See [`OperandTile::swizzle`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swizzle {
+    /// Bits of the line's number that are dropped.
+    pub shift: u32,
+    /// Bits that are kept.
+    pub mask: u32,
+}
+
+impl Swizzle {
+    /// What the number of a chunk in this line is XORed with.
+    pub const fn of_line(self, line: u32) -> u32 {
+        (line >> self.shift) & self.mask
+    }
+}
+
+struct TileShape {
+    rows: u32,
+    columns: u32,
+    depth: u32,
+    is_left: bool,
+}
+
+/// How one kernel's product is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileSchedule {
+    /// What multiplies.
+    pub method: Method,
+    /// Rows of a block's tile.
+    pub rows: u32,
+    /// Columns of a block's tile.
+    pub columns: u32,
+    /// Terms that one stage holds.
+    pub depth: u32,
+    /// Stages in shared memory, at least 2.
+    pub stages: u32,
+    /// Rows of a warp's tile.
+    pub warp_rows: u32,
+    /// Columns of a warp's tile.
+    pub warp_columns: u32,
+    /// Blocks that are meant to share a multiprocessor; the assembler keeps registers free for them.
+    pub resident: u32,
+    /// The left operand's tile.
+    pub left: OperandTile,
+    /// The right operand's tile.
+    pub right: OperandTile,
+    /// Blocks along the rows.
+    pub row_tiles: u32,
+    /// Blocks along the columns.
+    pub column_tiles: u32,
+    /// Stages that the whole depth takes.
+    pub depth_tiles: u32,
+}
+
+impl TileSchedule {
+    /// Warps of a block.
+    pub const fn warps(&self) -> u32 {
+        (self.rows / self.warp_rows) * (self.columns / self.warp_columns)
+    }
+
+    /// Threads of a block.
+    pub const fn threads(&self) -> u32 {
+        self.warps() * 32
+    }
+
+    /// Bytes of one stage: the left tile, then the right one.
+    pub const fn stage_bytes(&self) -> u32 {
+        self.left.bytes() + self.right.bytes()
+    }
+
+    /// Bytes from one row of a slab to the next.
+    pub const fn slab_row_bytes(&self) -> u32 {
+        (self.warp_columns + SLAB_PADDING) * 4
+    }
+
+    /// Bytes of the slab through which one warp writes its sums. It takes the stages' place after the main loop.
+    pub const fn slab_bytes(&self) -> u32 {
+        SLAB_ROWS * self.slab_row_bytes()
+    }
+
+    /// Bytes of shared memory that a block needs.
+    pub const fn shared_bytes(&self) -> u32 {
+        let pipeline = self.stages * self.stage_bytes();
+        let slabs = self.warps() * self.slab_bytes();
+        if pipeline > slabs { pipeline } else { slabs }
+    }
+
+    /// Blocks of the whole kernel.
+    pub const fn blocks(&self) -> u64 {
+        self.row_tiles as u64 * self.column_tiles as u64
+    }
+
+    /// Steps of the inner loop per stage.
+    pub const fn steps(&self) -> u32 {
+        self.depth / self.method.step_depth()
+    }
+}
+
+/// One line of the table of tiles.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    method: Method,
+    rows: u32,
+    columns: u32,
+    warp_rows: u32,
+    warp_columns: u32,
+    depth: u32,
+    stages: u32,
+    /// Blocks that share a multiprocessor: what registers and shared memory leave room for on sm_80.
+    resident: u32,
+    /// Share of the peak rate that the main loop reaches with that many blocks. Smaller tiles read each operand more
+    /// often and have fewer independent products in flight.
+    efficiency: f64,
+    /// Whether elements may pass through registers: the larger tiles have none to spare.
+    registers: bool,
+}
+
+impl Candidate {
+    /// Bytes of the pipeline with elements of the method's usual size.
+    const fn shared_bytes(&self) -> u32 {
+        let element = match self.method {
+            Method::TensorCore => 2,
+            Method::MultiplyAdd => 4,
+        };
+        (self.rows + self.columns) * self.depth * element * self.stages
+    }
+}
+
+#[rustfmt::skip]
+const CANDIDATES: &[Candidate] = &[
+    Candidate { method: Method::TensorCore, rows: 128, columns: 256, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 1, efficiency: 1.00, registers: false },
+    Candidate { method: Method::TensorCore, rows: 256, columns: 128, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 1, efficiency: 1.00, registers: false },
+    Candidate { method: Method::TensorCore, rows: 128, columns: 128, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 2, efficiency: 0.92, registers: false },
+    Candidate { method: Method::TensorCore, rows: 64, columns: 128, warp_rows: 32, warp_columns: 64, depth: 32, stages: 4, resident: 3, efficiency: 0.75, registers: false },
+    Candidate { method: Method::TensorCore, rows: 128, columns: 64, warp_rows: 64, warp_columns: 32, depth: 32, stages: 4, resident: 3, efficiency: 0.75, registers: false },
+    Candidate { method: Method::TensorCore, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 32, stages: 4, resident: 4, efficiency: 0.55, registers: true },
+    Candidate { method: Method::TensorCore, rows: 16, columns: 128, warp_rows: 16, warp_columns: 32, depth: 64, stages: 4, resident: 2, efficiency: 0.20, registers: false },
+    Candidate { method: Method::MultiplyAdd, rows: 128, columns: 128, warp_rows: 32, warp_columns: 64, depth: 16, stages: 3, resident: 1, efficiency: 0.90, registers: false },
+    Candidate { method: Method::MultiplyAdd, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 4, efficiency: 0.70, registers: false },
+    Candidate { method: Method::MultiplyAdd, rows: 32, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 8, efficiency: 0.55, registers: false },
+];
+
+/// Cycles before a block's first product and after its last: the latency of the first copies and the epilogue.
+const BLOCK_OVERHEAD_CYCLES: f64 = 2500.0;
+
+/// Picks the tile that the cost model expects to finish first.
+///
+/// A multiprocessor runs `resident` blocks at a time, so the kernel takes `⌈blocks ÷ (multiprocessors · resident)⌉`
+/// rounds. A round takes the products of its blocks at the tile's share of the peak rate, plus a fixed overhead.
+///
+/// # Errors
+/// [`CodegenError::Unsupported`] if the grid would have more blocks than a launch takes.
+pub fn choose(contraction: &Contraction, limits: &Limits) -> Result<TileSchedule, CodegenError> {
+    let method = match contraction.left.element {
+        ElementType::Bf16 | ElementType::F16 => Method::TensorCore,
+        ElementType::F32 => Method::MultiplyAdd,
+    };
+    let narrow = contraction.left.alignment_bytes() < 4 || contraction.right.alignment_bytes() < 4;
+    let best = CANDIDATES
+        .iter()
+        .filter(|candidate| candidate.method == method && (!narrow || candidate.registers))
+        .filter(|candidate| candidate.shared_bytes() <= limits.shared_bytes_per_block)
+        .min_by(|x, y| cycles(contraction, x, limits).total_cmp(&cycles(contraction, y, limits)))
+        .expect("the table has a tile for every method and copy path");
+    schedule(contraction, best)
+}
+
+/// Cycles that the cost model expects of a kernel.
+fn cycles(contraction: &Contraction, candidate: &Candidate, limits: &Limits) -> f64 {
+    let blocks = contraction.rows.div_ceil(candidate.rows.into())
+        * contraction.columns.div_ceil(candidate.columns.into());
+    let depth = contraction.depth.next_multiple_of(candidate.depth.into());
+    let terms = f64::from(candidate.rows) * f64::from(candidate.columns) * depth as f64;
+    let rate = match candidate.method {
+        Method::TensorCore => limits.tensor_terms_per_cycle,
+        Method::MultiplyAdd => limits.scalar_terms_per_cycle,
+    };
+    let slots = u64::from(limits.multiprocessors);
+    // A last round with few blocks per multiprocessor still has each of them to itself.
+    let per_multiprocessor = blocks.div_ceil(slots) as f64;
+    let rounds = (per_multiprocessor / f64::from(candidate.resident)).ceil();
+    per_multiprocessor * terms / (f64::from(rate) * candidate.efficiency)
+        + rounds * BLOCK_OVERHEAD_CYCLES
+}
+
+fn schedule(
+    contraction: &Contraction,
+    candidate: &Candidate,
+) -> Result<TileSchedule, CodegenError> {
+    let row_tiles = contraction.rows.div_ceil(candidate.rows.into());
+    let column_tiles = contraction.columns.div_ceil(candidate.columns.into());
+    let depth_tiles = contraction.depth.div_ceil(candidate.depth.into());
+    if row_tiles * column_tiles > u64::from(super::nvptx::LARGEST_GRID) {
+        return Err(CodegenError::Unsupported {
+            what: format!("a result of {row_tiles} × {column_tiles} tiles"),
+            hint: format!(
+                "a launch takes at most {} blocks",
+                super::nvptx::LARGEST_GRID
+            ),
+        });
+    }
+    let shape = |is_left| TileShape {
+        rows: candidate.rows,
+        columns: candidate.columns,
+        depth: candidate.depth,
+        is_left,
+    };
+    // Extents are at most 2^30, so the numbers of tiles fit.
+    Ok(TileSchedule {
+        method: candidate.method,
+        rows: candidate.rows,
+        columns: candidate.columns,
+        depth: candidate.depth,
+        stages: candidate.stages.min((depth_tiles as u32).max(2)),
+        warp_rows: candidate.warp_rows,
+        warp_columns: candidate.warp_columns,
+        resident: candidate.resident,
+        left: OperandTile::of(&contraction.left, &shape(true)),
+        right: OperandTile::of(&contraction.right, &shape(false)),
+        row_tiles: row_tiles as u32,
+        column_tiles: column_tiles as u32,
+        depth_tiles: depth_tiles as u32,
+    })
+}
