@@ -160,7 +160,7 @@ impl Merger {
                     *self.writes.entry(rewriter.attr(op, "global")).or_default() += 1;
                     continue;
                 }
-                Effects::Communicates => continue,
+                Effects::Communicates | Effects::Draws => continue,
                 Effects::Opaque => {
                     self.unknown += 1;
                     continue;

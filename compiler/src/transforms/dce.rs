@@ -61,7 +61,7 @@ pub fn is_dead(module: &Module, op: OpId) -> bool {
     let Some(def) = module.def_of(op) else {
         return false;
     };
-    matches!(def.effects, Effects::Pure | Effects::Reads)
+    matches!(def.effects, Effects::Pure | Effects::Reads | Effects::Draws)
         && !def.traits.terminator
         && !def.traits.symbol
         && module.regions(op).is_empty()
