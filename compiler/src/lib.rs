@@ -1,6 +1,7 @@
 //! The Raddle compiler: passes on `dist` modules, the schedule room, code generation and the doors to other systems.
 
 pub mod codegen;
+pub mod driver;
 mod error;
 pub mod pass;
 pub mod schedule;

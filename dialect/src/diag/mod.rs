@@ -1,5 +1,6 @@
 //! Diagnostics: what is wrong with a program, where, and what would help.
 
+mod excerpt;
 mod render;
 mod source;
 

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use codespan_reporting::diagnostic as codespan;
-use codespan_reporting::files::{Error, Files};
 use codespan_reporting::term::{self, termcolor};
 
+use super::excerpt::Excerpt;
 use super::{At, Diagnostic, Severity, Source};
 use crate::ir::{Context, Loc, LocData};
 
@@ -63,8 +63,8 @@ pub fn place(at: At, source: &Source<'_>, cx: &Context) -> Option<Place> {
     match at {
         At::Span { start, end } => {
             let (line, col) = source.line_col(start);
-            let start = floor_boundary(source.text(), start);
-            let end = floor_boundary(source.text(), end.max(start));
+            let start = start.min(source.text().len());
+            let end = end.clamp(start, source.text().len());
             Some(Place {
                 file: source.name().to_owned(),
                 line,
@@ -165,23 +165,13 @@ fn snippet(
         Severity::Warning => codespan::Severity::Warning,
         Severity::Remark => codespan::Severity::Note,
     };
-    let view = View {
-        source,
-        focus: span.start,
-    };
-    let mut primary = codespan::Label::primary((), view.clip(&span));
-    if let Some(label) = &diagnostic.label {
-        primary = primary.with_message(label);
-    }
-    let mut labels = vec![primary];
+    let mut secondary = Vec::new();
     let mut notes = Vec::new();
     for (at, text) in &diagnostic.notes {
         match at.and_then(|at| place(at, source, cx)) {
             Some(Place {
                 span: Some(there), ..
-            }) => {
-                labels.push(codespan::Label::secondary((), view.clip(&there)).with_message(text));
-            }
+            }) => secondary.push((there, text)),
             Some(elsewhere) => notes.push(format!("note: {}: {text}", shown(&Some(elsewhere)))),
             None => notes.push(format!("note: {text}")),
         }
@@ -189,8 +179,17 @@ fn snippet(
     if let Some(help) = &diagnostic.help {
         notes.push(format!("help: {help}"));
     }
+    let marked = std::iter::once(&span).chain(secondary.iter().map(|(there, _)| there));
+    let excerpt = Excerpt::new(source, marked);
+    let mut primary = codespan::Label::primary((), excerpt.range(&span));
+    if let Some(label) = &diagnostic.label {
+        primary = primary.with_message(label);
+    }
+    let others = secondary.iter().map(|(there, text)| {
+        codespan::Label::secondary((), excerpt.range(there)).with_message(text)
+    });
     let drawn = codespan::Diagnostic::new(severity)
-        .with_labels(labels)
+        .with_labels(std::iter::once(primary).chain(others).collect())
         .with_notes(notes);
     let config = term::Config::default();
     let mut buffer = if color {
@@ -198,8 +197,8 @@ fn snippet(
     } else {
         termcolor::Buffer::no_color()
     };
-    if term::emit_to_write_style(&mut buffer, &config, &view, &drawn).is_err() {
-        // The view answers for every place inside the text, and labels are clipped to it.
+    if term::emit_to_write_style(&mut buffer, &config, &excerpt, &drawn).is_err() {
+        // The excerpt holds every line that a label touches.
         return String::new();
     }
     let text = String::from_utf8_lossy(buffer.as_slice()).into_owned();
@@ -233,37 +232,27 @@ fn file_position(loc: Loc, cx: &Context) -> Option<(&str, u32, u32)> {
 }
 
 /// The end of the word, name or string that starts at `start`.
-fn token_end(text: &str, start: usize) -> usize {
+fn token_end(text: &[u8], start: usize) -> usize {
     let rest = &text[start..];
-    if let Some(inner) = rest.strip_prefix('"') {
-        let line = inner.split('\n').next().unwrap_or_default();
-        return start + line.find('"').map_or(1, |at| at + 2);
-    }
-    let mut chars = rest.char_indices();
-    let Some((_, first)) = chars.next() else {
-        return start;
+    let length = match rest {
+        [] | [b'\n', ..] => 0,
+        [b'"', inner @ ..] => {
+            let end = inner.iter().position(|b| b"\"\n".contains(b));
+            match end {
+                Some(at) if inner[at] == b'"' => at + 2,
+                _ => 1,
+            }
+        }
+        [first, inner @ ..] if b"%@^#!".contains(first) || is_word(*first) => {
+            1 + inner.iter().take_while(|b| is_word(**b)).count()
+        }
+        _ => 1,
     };
-    let sigil = "%@^#!".contains(first);
-    if !sigil && !is_word(first) {
-        let width = if first == '\n' { 0 } else { first.len_utf8() };
-        return start + width;
-    }
-    let length = chars
-        .find(|&(_, c)| !is_word(c))
-        .map_or(rest.len(), |(at, _)| at);
     start + length
 }
 
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || "_.$-".contains(c)
-}
-
-fn floor_boundary(text: &str, byte: usize) -> usize {
-    let mut byte = byte.min(text.len());
-    while !text.is_char_boundary(byte) {
-        byte -= 1;
-    }
-    byte
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte >= 0x80 || b"_.$-".contains(&byte)
 }
 
 /// Wraps words in colour escapes, or not.
@@ -277,77 +266,6 @@ impl Paint {
         } else {
             text.to_owned()
         }
-    }
-}
-
-/// The widest part of a line that is drawn, in bytes. Machine-written modules have lines of megabytes.
-const WINDOW_BYTES: usize = 160;
-
-/// A source as codespan sees it: long lines are cut to a window around the place of interest.
-struct View<'a, 't> {
-    source: &'a Source<'t>,
-    focus: usize,
-}
-
-impl View<'_, '_> {
-    /// The part of a line that is drawn.
-    fn window(&self, index: usize) -> Option<Range<usize>> {
-        let line = self.source.line_range(index)?;
-        if line.len() <= WINDOW_BYTES {
-            return Some(line);
-        }
-        let text = self.source.text();
-        let near = if line.contains(&self.focus) {
-            self.focus
-        } else {
-            line.start
-        };
-        let start = near.saturating_sub(WINDOW_BYTES / 2).max(line.start);
-        let end = (start + WINDOW_BYTES).min(line.end);
-        Some(floor_boundary(text, start)..floor_boundary(text, end))
-    }
-
-    /// A span cut to its first line and to what is drawn of it.
-    fn clip(&self, span: &Range<usize>) -> Range<usize> {
-        let index = self.source.line_index(span.start);
-        let Some(window) = self.window(index) else {
-            return span.start..span.start;
-        };
-        let start = span.start.clamp(window.start, window.end);
-        start..span.end.clamp(start, window.end)
-    }
-}
-
-impl<'f> Files<'f> for View<'_, '_> {
-    type FileId = ();
-    type Name = &'f str;
-    type Source = &'f str;
-
-    fn name(&'f self, (): ()) -> Result<&'f str, Error> {
-        Ok(self.source.name())
-    }
-
-    fn source(&'f self, (): ()) -> Result<&'f str, Error> {
-        Ok(self.source.text())
-    }
-
-    fn line_index(&'f self, (): (), byte: usize) -> Result<usize, Error> {
-        Ok(self.source.line_index(byte))
-    }
-
-    fn line_number(&'f self, (): (), index: usize) -> Result<usize, Error> {
-        Ok(self.source.line_number(index) as usize)
-    }
-
-    fn column_number(&'f self, (): (), _: usize, byte: usize) -> Result<usize, Error> {
-        Ok(self.source.line_col(byte).1 as usize)
-    }
-
-    fn line_range(&'f self, (): (), index: usize) -> Result<Range<usize>, Error> {
-        self.window(index).ok_or(Error::LineTooLarge {
-            given: index,
-            max: 0,
-        })
     }
 }
 
@@ -374,7 +292,7 @@ mod tests {
 
     #[test]
     fn plain_has_one_line_per_fact() {
-        let source = Source::new("t.mlir", TEXT);
+        let source = Source::new("t.mlir", TEXT.as_bytes());
         let text = render(&sample(), &source, &Context::new(), options(Format::Plain));
         assert_eq!(
             text,
@@ -388,7 +306,7 @@ mod tests {
 
     #[test]
     fn pretty_marks_the_text() {
-        let source = Source::new("t.mlir", TEXT);
+        let source = Source::new("t.mlir", TEXT.as_bytes());
         let text = render(&sample(), &source, &Context::new(), options(Format::Pretty));
         assert_eq!(
             text,
@@ -411,7 +329,7 @@ t.mlir:2:18: error: use of undeclared value [E0301]
     #[test]
     fn locations_are_followed_to_a_file() {
         let cx = Context::new();
-        let source = Source::new("t.mlir", TEXT);
+        let source = Source::new("t.mlir", TEXT.as_bytes());
         let inner = cx.file_loc("t.mlir", 2, 8);
         let other = cx.file_loc("other.py", 7, 1);
         let named = cx.loc(LocData::Name {
@@ -433,7 +351,7 @@ t.mlir:2:18: error: use of undeclared value [E0301]
     #[test]
     fn megabytes_on_one_line_are_cut() {
         let line = format!("{}@x{}", "é".repeat(100_000), "y".repeat(100_000));
-        let source = Source::new("t", &line);
+        let source = Source::new("t", line.as_bytes());
         let diagnostic = Diagnostic::error("E1", 200_000..300_002, "here");
         let text = render(
             &diagnostic,
@@ -448,7 +366,7 @@ t.mlir:2:18: error: use of undeclared value [E0301]
 
     #[test]
     fn any_span_can_be_drawn() {
-        let text = "a\r\n\né\n";
+        let text = b"a\r\n\n\xc3\xa9 \xff\xfe\xc3\n";
         let source = Source::new("t", text);
         let cx = Context::new();
         for start in 0..=text.len() + 2 {

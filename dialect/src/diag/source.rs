@@ -5,19 +5,19 @@ use std::cell::OnceCell;
 /// A text with a name, or one section of such a text.
 pub struct Source<'t> {
     name: &'t str,
-    text: &'t str,
+    text: &'t [u8],
     first_line: u32,
     line_starts: OnceCell<Vec<usize>>,
 }
 
 impl<'t> Source<'t> {
     /// A whole text. The name is what locations and messages show, usually a path.
-    pub fn new(name: &'t str, text: &'t str) -> Self {
+    pub fn new(name: &'t str, text: &'t [u8]) -> Self {
         Self::section(name, text, 1)
     }
 
     /// Part of a text, whose first line is line `first_line` of the whole.
-    pub fn section(name: &'t str, text: &'t str, first_line: u32) -> Self {
+    pub fn section(name: &'t str, text: &'t [u8], first_line: u32) -> Self {
         Self {
             name,
             text,
@@ -31,8 +31,8 @@ impl<'t> Source<'t> {
         self.name
     }
 
-    /// The text.
-    pub fn text(&self) -> &'t str {
+    /// The text. Strings in it need not be UTF-8.
+    pub fn text(&self) -> &'t [u8] {
         self.text
     }
 
@@ -54,7 +54,8 @@ impl<'t> Source<'t> {
         let index = line.checked_sub(self.first_line)? as usize;
         let range = self.line_range(index)?;
         let byte = range.start + col.checked_sub(1)? as usize;
-        (byte <= range.end && self.text.is_char_boundary(byte)).then_some(byte)
+        let inside_char = self.text.get(byte).is_some_and(|b| b & 0xC0 == 0x80);
+        (byte <= range.end && !inside_char).then_some(byte)
     }
 
     /// The index (from 0, within this text) of the line that holds a byte.
@@ -71,7 +72,7 @@ impl<'t> Source<'t> {
         let end = starts
             .get(index + 1)
             .map_or(self.text.len(), |next| next - 1);
-        let end = if self.text[start..end].ends_with('\r') {
+        let end = if self.text[start..end].ends_with(b"\r") {
             end - 1
         } else {
             end
@@ -87,7 +88,7 @@ impl<'t> Source<'t> {
     fn line_starts(&self) -> &[usize] {
         self.line_starts.get_or_init(|| {
             std::iter::once(0)
-                .chain(self.text.match_indices('\n').map(|(at, _)| at + 1))
+                .chain(memchr::memchr_iter(b'\n', self.text).map(|at| at + 1))
                 .collect()
         })
     }
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn positions_and_bytes_are_inverse() {
-        let source = Source::new("t", "ab\r\n\nçd\n");
+        let source = Source::new("t", "ab\r\n\nçd\n".as_bytes());
         assert_eq!(source.line_col(0), (1, 1));
         assert_eq!(source.line_col(4), (2, 1));
         assert_eq!(source.line_col(7), (3, 3));
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn sections_keep_the_line_numbers_of_the_whole() {
-        let source = Source::section("t", "x\ny", 10);
+        let source = Source::section("t", b"x\ny", 10);
         assert_eq!(source.line_col(2), (11, 1));
         assert_eq!(source.byte_at(11, 1), Some(2));
         assert_eq!(source.byte_at(1, 1), None);
@@ -128,6 +129,6 @@ mod tests {
 
     #[test]
     fn empty_text_has_one_place() {
-        assert_eq!(Source::new("t", "").line_col(0), (1, 1));
+        assert_eq!(Source::new("t", b"").line_col(0), (1, 1));
     }
 }

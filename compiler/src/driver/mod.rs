@@ -1,0 +1,9 @@
+//! What command line tools share: sections of a file, expected diagnostics, files written whole or not at all.
+
+mod expect;
+mod output;
+mod split;
+
+pub use expect::{Checked, Expectations};
+pub use output::OutputFile;
+pub use split::{DEFAULT_MARKER, Section, sections};
