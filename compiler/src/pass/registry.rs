@@ -1,10 +1,15 @@
 //! Every pass, one line each.
 
 use super::PassDef;
-use crate::transforms::{canonicalize, cse, dce};
+use crate::transforms::{canonicalize, cse, dce, promote_linear};
 
 /// All passes, in the order in which lists show them.
-pub static ALL: &[&PassDef] = &[&canonicalize::DEF, &cse::DEF, &dce::DEF];
+pub static ALL: &[&PassDef] = &[
+    &canonicalize::DEF,
+    &cse::DEF,
+    &dce::DEF,
+    &promote_linear::DEF,
+];
 
 /// The pass of this name.
 pub fn find(name: &str) -> Option<&'static PassDef> {

@@ -3,3 +3,4 @@
 pub mod canonicalize;
 pub mod cse;
 pub mod dce;
+pub mod promote_linear;

@@ -1,0 +1,301 @@
+//! `promote-linear`: adds the bias of a row-parallel linear layer before its reduction, on the first rank only.
+//!
+//! A row-parallel layer computes `comm(xᵢ · Wᵢ) + b`, where comm sums over the tensor axis and, with sequence parallelism, cuts
+//! the result along the sequence. With b before comm the product and the bias are one kernel, and every rank but the first is rid of
+//! b: its gradient, its optimizer, its state, its initialisation. The class of ranks is split in two for that.
+//!
+//! ```text
+//! module @all attributes {dist.ranks = [{}]} {           module @all_first attributes {dist.ranks = [{mp = array<i64: 0>}]} {
+//!   %0 = dist.matmul %x, %w                                %0 = dist.matmul %x, %w
+//!   %1 = dist.all_reduce sum %0 over ["mp"]       ──▶      %b = dist.load @b
+//!   %b = dist.load @b                                      %1 = dist.add %0, %b
+//!   %2 = dist.add %1, %b                                   %2 = dist.all_reduce sum %1 over ["mp"]
+//! }                                                      }
+//!                                                        module @all_rest attributes {dist.ranks = [{mp = array<i64: 1>}]} {
+//!                                                          %0 = dist.matmul %x, %w
+//!                                                          %2 = dist.all_reduce sum %0 over ["mp"]
+//!                                                        }
+//! ```
+//!
+//! Each bias is planned as a whole before anything changes ([`plan`]); what does not fit leaves the bias where it is, and a
+//! remark says why. The idea is PaddlePaddle's `allreduce_matmul_grad_overlapping`/`fused_linear_promotion` pass, whose faults
+//! `docs/passes/promote-linear.md` lists.
+
+mod facts;
+mod flow;
+mod gradient;
+mod linear;
+mod parts;
+mod plan;
+mod rewrite;
+mod terms;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use raddle_dialect::diag::Diagnostic;
+use raddle_dialect::ir::{Attr, CloneMap, Module, OpId, Rewriter};
+
+use self::facts::Facts;
+use self::linear::{Linear, Site};
+use self::parts::{Copied, Part, Role};
+use self::plan::Plan;
+use self::rewrite::{Moves, Rewrite, axes_attr};
+use crate::pass::{Anchor, Failed, OptionDef, OptionKind, Pass, PassCx, PassDef};
+
+/// The pass.
+pub static DEF: PassDef = PassDef {
+    name: "promote-linear",
+    summary: "add the bias of a row-parallel linear layer before its reduction, on the first rank only",
+    description: "Where a matrix product is summed over ranks and a bias added to it, the first rank of the axis adds the bias \
+                  before the reduction, and the other ranks lose it with its gradient, optimizer, state and initialisation. \
+                  Each rank class is split in two. Needs a sum (all_reduce, or reduce_scatter not along the last dimension), a \
+                  bias that is a rank-1 parameter, replicated over the axes and initialised from the first rank, and products \
+                  and biases that nothing else reads.",
+    anchor: Anchor::Top,
+    options: &[OptionDef {
+        name: "axis",
+        kind: OptionKind::List,
+        default: "",
+        doc: "only layers whose reduction runs over exactly these axes; without it, all",
+    }],
+    build: |options| {
+        Box::new(PromoteLinear {
+            axes: options.list("axis").to_vec(),
+        })
+    },
+};
+
+struct PromoteLinear {
+    /// Axes to promote over; all if empty.
+    axes: Vec<String>,
+}
+
+impl Pass for PromoteLinear {
+    fn run(&self, module: &mut Module, target: OpId, cx: &mut PassCx) -> Result<(), Failed> {
+        let classes: Vec<_> = module
+            .block_ops(module.body(target))
+            .filter(|&op| {
+                module.is(op, "builtin.module") && module.attr(op, "dist.ranks").is_some()
+            })
+            .collect();
+        for class in classes {
+            self.class(module, class, cx);
+        }
+        Ok(())
+    }
+}
+
+/// All that is to be done in a class.
+struct ClassPlan {
+    plans: Vec<Plan>,
+    moves: Vec<Moves>,
+    /// The distinct axes of the plans.
+    sets: Vec<Vec<usize>>,
+    /// Per plan, which set.
+    set_of: Vec<usize>,
+    readers: Vec<terms::Reader>,
+    siblings: FxHashMap<OpId, OpId>,
+    parts: Vec<Part>,
+    mesh: raddle_dialect::mesh::Mesh,
+}
+
+impl PromoteLinear {
+    fn class(&self, module: &mut Module, class: OpId, cx: &mut PassCx) {
+        number(module, class);
+        let Some(plan) = self.plan(module, class, cx) else {
+            return;
+        };
+        let mut rewriter = Rewriter::new(module);
+        let copies = copies(&mut rewriter, class, &plan);
+        let cx = rewriter.cx().clone();
+        let axes: Vec<_> = plan
+            .sets
+            .iter()
+            .map(|a| axes_attr(&cx, &plan.mesh, a))
+            .collect();
+        for (part, copied) in plan.parts.iter().zip(&copies) {
+            for reader in &plan.readers {
+                reader.rewrite(&mut rewriter, copied, &part.roles, &axes);
+            }
+            let mut rewrite = Rewrite {
+                rewriter: &mut rewriter,
+                mesh: &plan.mesh,
+                copied,
+            };
+            for (index, bias) in plan.plans.iter().enumerate() {
+                match part.roles[plan.set_of[index]] {
+                    Role::First => rewrite.keep(bias, &plan.moves[index]),
+                    Role::Rest => rewrite.drop(bias, &plan.siblings),
+                }
+            }
+        }
+    }
+
+    fn plan(&self, module: &Module, class: OpId, cx: &mut PassCx) -> Option<ClassPlan> {
+        let facts = Facts::new(module, class)?;
+        let mut plans = self.biases(&facts, cx);
+        let siblings = loop {
+            match terms::siblings(&facts, &plans) {
+                Ok(siblings) => break siblings,
+                Err(index) => {
+                    let plan = plans.remove(index);
+                    let reason = "no other gradient of its loss scaling group would be left";
+                    decline(&facts, &plan.name, &plan.linears, reason, cx);
+                }
+            }
+        };
+        if plans.is_empty() {
+            return None;
+        }
+        report(&facts, &plans, cx);
+        let mut sets: Vec<Vec<usize>> = plans.iter().map(|p| p.axes.clone()).collect();
+        sets.sort();
+        sets.dedup();
+        let set_of = |p: &Plan| sets.iter().position(|s| *s == p.axes).unwrap_or_default();
+        Some(ClassPlan {
+            moves: plans.iter().map(|p| Moves::new(&facts, p)).collect(),
+            set_of: plans.iter().map(set_of).collect(),
+            readers: terms::readers(&facts, &plans, &sets),
+            parts: parts::split(&facts.ranks, &sets),
+            mesh: facts.mesh.clone(),
+            siblings,
+            plans,
+            sets,
+        })
+    }
+
+    /// The plans for all biases of the class, in the order of their first layers.
+    fn biases(&self, facts: &Facts, cx: &mut PassCx) -> Vec<Plan> {
+        let mut order: Vec<Attr> = Vec::new();
+        let mut by_bias: FxHashMap<Attr, Vec<Linear>> = FxHashMap::default();
+        for &op in &facts.ops {
+            match linear::at(facts, op) {
+                None => {}
+                Some(Site::Declined { reason }) => {
+                    let message = || format!("not promoted: {reason}");
+                    cx.remark("R0702", facts.module.loc(op), message);
+                }
+                Some(Site::Linear(linear)) if !self.wants(facts, &linear) => {
+                    let message = || {
+                        let axes = facts.show(&linear.axes);
+                        format!(
+                            "not promoted: it is reduced over {axes}, which option 'axis' leaves out"
+                        )
+                    };
+                    cx.remark("R0702", facts.module.loc(op), message);
+                }
+                Some(Site::Linear(linear)) => {
+                    let linears = by_bias.entry(linear.global).or_default();
+                    if linears.is_empty() {
+                        order.push(linear.global);
+                    }
+                    linears.push(linear);
+                }
+            }
+        }
+        let mut plans = Vec::new();
+        for bias in order {
+            let linears = by_bias.remove(&bias).unwrap_or_default();
+            match Plan::new(facts, linears.clone()) {
+                Ok(plan) => plans.push(plan),
+                Err(reason) => {
+                    let name = facts.module.cx().as_symbol(bias).unwrap_or_default();
+                    decline(facts, name, &linears, &reason, cx);
+                }
+            }
+        }
+        plans
+    }
+
+    fn wants(&self, facts: &Facts, linear: &Linear) -> bool {
+        let named = |&axis: &usize| self.axes.contains(&facts.mesh.axes()[axis]);
+        self.axes.is_empty()
+            || linear.axes.len() == self.axes.len() && linear.axes.iter().all(named)
+    }
+}
+
+fn decline(facts: &Facts, name: &str, linears: &[Linear], reason: &str, cx: &mut PassCx) {
+    for linear in linears {
+        let message = || format!("not promoted: bias @{name}: {reason}");
+        cx.remark("R0702", facts.module.loc(linear.comm), message);
+    }
+}
+
+/// Says what is promoted, and warns where a bias gradient keeps a factor that its weight's does not have.
+fn report(facts: &Facts, plans: &[Plan], cx: &mut PassCx) {
+    let module = facts.module;
+    for plan in plans {
+        let axes = facts.show(&plan.axes);
+        for linear in &plan.linears {
+            let comm = module.name_str(linear.comm);
+            let message = || {
+                format!(
+                    "promoted: @{} is added before the '{comm}' over {axes}, on the first rank only",
+                    plan.name
+                )
+            };
+            cx.remark("R0701", module.loc(linear.comm), message);
+        }
+        if let Some(reduction) = plan.flow.reductions.iter().find(|r| r.scaled) {
+            let message = format!(
+                "the gradient of bias @{} is the mean over {axes}, that of its weight the sum",
+                plan.name
+            );
+            cx.report(
+                Diagnostic::warning("W0703", module.loc(reduction.op), message)
+                    .note(
+                        None,
+                        "the weight sums the losses of the sequence shards, the bias averages them; which is meant depends on \
+                         how the loss is reduced, so the factor of the input program is kept",
+                    )
+                    .help("drop the scale after the reduction of the bias gradient if the loss is a sum over the shards"),
+            );
+        }
+    }
+}
+
+/// The class itself for the first part, and a copy of it for each other part, named and given its ranks.
+fn copies(rewriter: &mut Rewriter, class: OpId, plan: &ClassPlan) -> Vec<Copied> {
+    let cx = rewriter.cx().clone();
+    let top = rewriter.parent_op(class);
+    let mut taken: FxHashSet<String> = top
+        .into_iter()
+        .flat_map(|top| rewriter.symbols(top))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let name = rewriter.symbol_name(class).map(str::to_owned);
+    let mut copies = vec![Copied::default()];
+    let mut last = class;
+    for _ in 1..plan.parts.len() {
+        let mut map = CloneMap::default();
+        last = rewriter.after(last).clone_op(class, &mut map);
+        copies.push(Copied(Some(map)));
+    }
+    for (part, copied) in plan.parts.iter().zip(&copies) {
+        let op = copied.op(class);
+        let ranks = part.to_attr(&cx, &plan.mesh);
+        rewriter.set_attr(op, "dist.ranks", Some(ranks));
+        if let (Some(name), true) = (&name, plan.parts.len() > 1) {
+            let wanted = format!("{name}{}", part.suffix());
+            let free = std::iter::once(wanted.clone())
+                .chain((1..).map(|n| format!("{wanted}_{n}")))
+                .find(|name| !taken.contains(name))
+                .unwrap_or(wanted);
+            rewriter.set_attr(op, "sym_name", Some(cx.string(&free)));
+            taken.insert(free);
+        }
+    }
+    copies
+}
+
+/// Numbers the ops of every block of the class.
+fn number(module: &mut Module, class: OpId) {
+    let regions: Vec<_> = module
+        .walk(class)
+        .flat_map(|op| module.regions(op).to_vec())
+        .collect();
+    for region in regions {
+        let blocks: Vec<_> = module.blocks(region).collect();
+        blocks.into_iter().for_each(|b| module.number_ops(b));
+    }
+}
