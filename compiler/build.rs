@@ -14,19 +14,27 @@ fn main() {
     println!("cargo::rerun-if-env-changed={PREFIX}");
     let prefix = match env::var(PREFIX) {
         Ok(prefix) => prefix,
-        Err(_) => return fail(&format!("{PREFIX} is not set; .cargo/config.toml of this workspace sets it")),
+        Err(_) => {
+            return fail(&format!(
+                "{PREFIX} is not set; .cargo/config.toml of this workspace sets it"
+            ));
+        }
     };
     if !Path::new(&prefix).join("lib").is_dir() {
         return fail(&format!("there is no LLVM in {prefix}"));
     }
     let library = Path::new(&prefix).join("lib").join("libLLVM.so");
     if !library.exists() {
-        return fail(&format!("{prefix} has no lib/libLLVM.so: its development files are missing"));
+        return fail(&format!(
+            "{prefix} has no lib/libLLVM.so: its development files are missing"
+        ));
     }
     println!("cargo::rerun-if-changed={}", library.display());
 }
 
 fn fail(reason: &str) {
     println!("cargo::error=the feature `llvm` needs LLVM 22: {reason}");
-    println!("cargo::error=run `cargo xtask setup`, which installs it; or build without the feature");
+    println!(
+        "cargo::error=run `cargo xtask setup`, which installs it; or build without the feature"
+    );
 }

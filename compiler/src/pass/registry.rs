@@ -1,7 +1,7 @@
 //! Every pass, one line each.
 
 use super::PassDef;
-use crate::transforms::{canonicalize, cse, dce, promote_linear};
+use crate::transforms::{canonicalize, cse, dce, fuse_linear, promote_linear};
 
 /// All passes, in the order in which lists show them.
 pub static ALL: &[&PassDef] = &[
@@ -9,6 +9,7 @@ pub static ALL: &[&PassDef] = &[
     &cse::DEF,
     &dce::DEF,
     &promote_linear::DEF,
+    &fuse_linear::DEF,
 ];
 
 /// The pass of this name.

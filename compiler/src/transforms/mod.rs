@@ -3,4 +3,5 @@
 pub mod canonicalize;
 pub mod cse;
 pub mod dce;
+pub mod fuse_linear;
 pub mod promote_linear;

@@ -366,8 +366,15 @@ fn is_linear(facts: &Facts, op: OpId, operands: &[Option<bool>]) -> bool {
     let module = facts.module;
     let is_partial = |o: &Option<bool>| *o == Some(true);
     match module.name_str(op) {
-        "dist.cast" | "dist.identity" | "dist.reshape" | "dist.slice" | "dist.split"
-        | "dist.transpose" => true,
+        // Between floats; an integer is a rounded sum already.
+        "dist.cast" => {
+            let element = facts
+                .shape(module.result(op, 0))
+                .map(|(_, element)| element);
+            let data = element.map(|e| module.cx().type_data(e));
+            matches!(data, Some(raddle_dialect::ir::TypeData::Float(_)))
+        }
+        "dist.identity" | "dist.reshape" | "dist.slice" | "dist.split" | "dist.transpose" => true,
         "dist.scale" => module.f64_attr(op, "bias") == Some(0.0),
         "dist.add" | "dist.concat" | "dist.concat_pair" | "dist.sub" | "dist.sum" => {
             operands.iter().all(is_partial)
