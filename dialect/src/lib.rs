@@ -7,5 +7,8 @@ mod error;
 pub mod ir;
 pub mod mesh;
 pub mod ops;
+pub mod reference;
+mod tensor_type;
 
 pub use error::Error;
+pub use tensor_type::{DType, TensorType};

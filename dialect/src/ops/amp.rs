@@ -2,8 +2,12 @@
 //!
 //! Paddle's ops take all gradients at once; here each tensor has an op of its own, and `group` says which belong together.
 
+use super::infer::{expect_flags, expect_float, expect_ints, expect_one_element};
 use super::parts::{attr, flag, one};
-use super::{AttrDef, AttrKind, Effects, OpDef, Pretty, TypeShape, Uniform};
+use super::{AttrDef, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use crate::error::Error;
+use crate::reference;
+use crate::tensor_type::{DType, TensorType};
 
 const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
 const GROUP: AttrDef = attr(
@@ -24,6 +28,8 @@ joined by `dist.any_of`.",
     attrs: &[GROUP],
     effects: Effects::Pure,
     pretty: SIGNATURE,
+    infer: Some(infer_check_finite_and_unscale),
+    eval: Some(reference::amp::check_finite_and_unscale),
     ..OpDef::NONE
 };
 
@@ -71,6 +77,8 @@ scale and counters stay. One op per tensor: those of a group compute the same sc
     ],
     effects: Effects::Pure,
     pretty: SIGNATURE,
+    infer: Some(infer_update_loss_scaling),
+    eval: Some(reference::amp::update_loss_scaling),
     ..OpDef::NONE
 };
 
@@ -83,6 +91,8 @@ pub const SQUARED_L2_NORM: OpDef = OpDef {
     results: &[one("y", "`tensor<1x…>` of x's element type")],
     effects: Effects::Pure,
     pretty: SIGNATURE,
+    infer: Some(infer_squared_l2_norm),
+    eval: Some(reference::amp::squared_l2_norm),
     ..OpDef::NONE
 };
 
@@ -96,8 +106,56 @@ pub const CLIP_BY_NORM: OpDef = OpDef {
     attrs: &[attr("max_norm", AttrKind::F64, "the largest norm, above 0")],
     effects: Effects::Pure,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same)),
+    infer: Some(infer_clip_by_norm),
+    eval: Some(reference::amp::clip_by_norm),
     ..OpDef::NONE
 };
+
+fn infer_check_finite_and_unscale(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let (x, scale) = (cx.args.one("x")?, cx.args.one("scale")?);
+    expect_float("x", x)?;
+    expect_float("scale", scale)?;
+    expect_one_element("scale", scale)?;
+    Ok(vec![x.clone(), TensorType::new([1], DType::Bool)])
+}
+
+fn infer_update_loss_scaling(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let [x, scale, good, bad] = [
+        cx.args.one("x")?,
+        cx.args.one("scale")?,
+        cx.args.one("good")?,
+        cx.args.one("bad")?,
+    ];
+    expect_float("x", x)?;
+    expect_flags("found_inf", cx.args.one("found_inf")?)?;
+    expect_float("scale", scale)?;
+    expect_ints("good", good)?;
+    expect_ints("bad", bad)?;
+    for name in ["found_inf", "scale", "good", "bad"] {
+        expect_one_element(name, cx.args.one(name)?)?;
+    }
+    Ok([x, scale, good, bad].map(Clone::clone).to_vec())
+}
+
+fn infer_squared_l2_norm(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let x = cx.args.one("x")?;
+    expect_float("x", x)?;
+    Ok(vec![TensorType::new([1], x.dtype)])
+}
+
+fn infer_clip_by_norm(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let x = cx.args.one("x")?;
+    expect_float("x", x)?;
+    let max = cx.attrs.float("max_norm")?;
+    if max > 0.0 {
+        Ok(vec![x.clone()])
+    } else {
+        Err(Error::op(
+            "E0316",
+            format!("has 'max_norm' {max}, which is not above 0"),
+        ))
+    }
+}
 
 /// The family.
 pub static OPS: &[OpDef] = &[

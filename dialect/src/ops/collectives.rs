@@ -3,8 +3,14 @@
 //! The group of a rank over some axes is the set of ranks that agree with it on all other axes, in row-major order of the
 //! named axes taken in mesh order.
 
+use super::infer::{expect_flags, expect_float, expect_number};
 use super::parts::{attr, attr_or, one};
-use super::{AttrDef, AttrDefault, AttrKind, Effects, OpDef, Pretty, TypeShape, Uniform};
+use super::shape::dimension;
+use super::{AttrDef, AttrDefault, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use crate::error::Error;
+use crate::ir::DYNAMIC;
+use crate::reference;
+use crate::tensor_type::TensorType;
 
 /// Reductions that collectives know.
 pub const REDUCTIONS: &[&str] = &["sum", "avg", "max", "min", "prod", "any"];
@@ -30,6 +36,8 @@ pub const ALL_REDUCE: OpDef = OpDef {
     attrs: &[REDUCTION, AXES],
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).word("reduction").over("axes")),
+    infer: Some(infer_all_reduce),
+    combine: Some(reference::collectives::all_reduce),
     ..OpDef::NONE
 };
 
@@ -53,6 +61,8 @@ A partial sum becomes sharded.",
             .word("reduction")
             .over("axes"),
     ),
+    infer: Some(infer_reduce_scatter),
+    combine: Some(reference::collectives::reduce_scatter),
     ..OpDef::NONE
 };
 
@@ -69,6 +79,8 @@ pub const ALL_GATHER: OpDef = OpDef {
     ],
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature).over("axes")),
+    infer: Some(infer_all_gather),
+    combine: Some(reference::collectives::all_gather),
     ..OpDef::NONE
 };
 
@@ -94,6 +106,8 @@ is joined along `concat_dim` in group order. Moves the sharding from `concat_dim
     ],
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature).over("axes")),
+    infer: Some(infer_all_to_all),
+    combine: Some(reference::collectives::all_to_all),
     ..OpDef::NONE
 };
 
@@ -115,6 +129,8 @@ pub const BROADCAST: OpDef = OpDef {
     ],
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).over("axes")),
+    infer: Some(infer_broadcast),
+    combine: Some(reference::collectives::broadcast),
     ..OpDef::NONE
 };
 
@@ -138,6 +154,7 @@ pub const SEND: OpDef = OpDef {
     attrs: &[PEER, TAG],
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same)),
+    infer: Some(infer_send),
     ..OpDef::NONE
 };
 
@@ -150,6 +167,7 @@ pub const RECV: OpDef = OpDef {
     attrs: &[PEER, TAG],
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same)),
+    infer: Some(infer_recv),
     ..OpDef::NONE
 };
 
@@ -161,8 +179,110 @@ pub const BARRIER: OpDef = OpDef {
     attrs: &[AXES],
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Nothing).over("axes")),
+    infer: Some(infer_barrier),
     ..OpDef::NONE
 };
+
+/// The reduction is one that x's elements have.
+fn check_reduction(cx: &InferCx) -> Result<(), Error> {
+    let x = cx.args.one("x")?;
+    match cx.attrs.string("reduction")?.as_str() {
+        "any" => expect_flags("x", x),
+        "avg" => expect_float("x", x),
+        _ => expect_number("x", x),
+    }
+}
+
+fn infer_all_reduce(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    cx.group_size()?;
+    check_reduction(cx)?;
+    Ok(vec![cx.args.one("x")?.clone()])
+}
+
+/// x with a dimension shorter by the group's size.
+fn cut(cx: &InferCx, x: &TensorType, name: &str) -> Result<TensorType, Error> {
+    let n = cx.group_size()?;
+    let dim = dimension(cx.attrs, name, x.rank())?;
+    let mut y = x.clone();
+    if y.shape[dim] != DYNAMIC {
+        if y.shape[dim] % n != 0 {
+            return Err(Error::op(
+                "E0315",
+                format!(
+                    "cannot cut extent {} of dimension {dim} among {n} ranks",
+                    y.shape[dim]
+                ),
+            ));
+        }
+        y.shape[dim] /= n;
+    }
+    Ok(y)
+}
+
+/// x with a dimension longer by the group's size.
+fn grown(cx: &InferCx, x: &TensorType, name: &str) -> Result<TensorType, Error> {
+    let n = cx.group_size()?;
+    let dim = dimension(cx.attrs, name, x.rank())?;
+    let mut y = x.clone();
+    if y.shape[dim] != DYNAMIC {
+        y.shape[dim] = y.shape[dim]
+            .checked_mul(n)
+            .ok_or_else(|| Error::op("E0317", "has too large a result"))?;
+    }
+    Ok(y)
+}
+
+fn infer_reduce_scatter(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    check_reduction(cx)?;
+    Ok(vec![cut(cx, cx.args.one("x")?, "dim")?])
+}
+
+fn infer_all_gather(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    Ok(vec![grown(cx, cx.args.one("x")?, "dim")?])
+}
+
+fn infer_all_to_all(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let piece = cut(cx, cx.args.one("x")?, "split_dim")?;
+    Ok(vec![grown(cx, &piece, "concat_dim")?])
+}
+
+fn infer_broadcast(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let (n, root) = (cx.group_size()?, cx.attrs.int("root")?);
+    if !(0..n).contains(&root) {
+        return Err(
+            Error::op("E0316", format!("has root {root} in a group of {n}"))
+                .with_help("the root is an index within the group, not a rank"),
+        );
+    }
+    Ok(vec![cx.args.one("x")?.clone()])
+}
+
+/// The peer is a rank of the mesh.
+fn check_peer(cx: &InferCx) -> Result<(), Error> {
+    let mesh = cx.mesh()?;
+    for (axis, index) in cx.attrs.int_dict("peer")? {
+        let size = mesh.sizes()[mesh.axis_set(&[&axis])?[0]];
+        if !(0..size as i64).contains(&index) {
+            return Err(Error::IndexOutside { axis, index, size });
+        }
+    }
+    Ok(())
+}
+
+fn infer_send(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    check_peer(cx)?;
+    Ok(vec![])
+}
+
+fn infer_recv(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    check_peer(cx)?;
+    Ok(vec![cx.given("y")?.clone()])
+}
+
+fn infer_barrier(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    cx.group_size()?;
+    Ok(vec![])
+}
 
 /// The family.
 pub static OPS: &[OpDef] = &[

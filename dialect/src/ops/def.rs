@@ -1,7 +1,11 @@
 //! The form of an op's definition.
 
+use super::InferCx;
 use crate::diag::{Diagnostic, Diagnostics};
+use crate::error::Error;
 use crate::ir::{Attr, Context, Module, OpId, Type, ValueId};
+use crate::reference::{CombineCx, EvalCx, Tensor};
+use crate::tensor_type::TensorType;
 
 /// How many values a group of operands or results holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -273,6 +277,12 @@ pub struct OpDef {
     pub pretty: Pretty,
     /// What the groups, attributes and traits do not say.
     pub verify: Option<fn(&mut OpVerifier)>,
+    /// Checks operand types and attributes, and gives the result types. `dist` ops on tensors have it.
+    pub infer: Option<fn(&InferCx) -> Result<Vec<TensorType>, Error>>,
+    /// What one rank computes; see [`crate::reference::eval`].
+    pub eval: Option<fn(&EvalCx) -> Result<Vec<Tensor>, Error>>,
+    /// What a collective gives each rank of a group; see [`crate::reference::combine`].
+    pub combine: Option<fn(&CombineCx) -> Result<Vec<Tensor>, Error>>,
 }
 
 impl OpDef {
@@ -288,6 +298,9 @@ impl OpDef {
         effects: Effects::Opaque,
         pretty: Pretty::Generic,
         verify: None,
+        infer: None,
+        eval: None,
+        combine: None,
     };
 
     /// `dist`, `func`, …

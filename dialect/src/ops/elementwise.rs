@@ -1,7 +1,11 @@
-//! Elementwise ops: arithmetic with broadcast, and functions of one tensor.
+//! Elementwise ops of several tensors: arithmetic with broadcast, its gradients, sums and ors.
 
-use super::parts::{attr, attr_or, flag, one, optional, variadic};
-use super::{AttrDefault, AttrKind, Effects, OpDef, Pretty, Traits, TypeShape, Uniform};
+use super::infer::{broadcast, expect_flags, expect_number, expect_shape, same_dtype};
+use super::parts::{one, optional, variadic};
+use super::{Effects, InferCx, OpDef, Pretty, Traits, TypeShape, Uniform};
+use crate::error::Error;
+use crate::reference;
+use crate::tensor_type::TensorType;
 
 const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
 const SAME: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Same));
@@ -32,6 +36,8 @@ pub const ADD: OpDef = OpDef {
 operands give a partial result; a partial and a replicated one do not go together, because the replicated one would be added \
 once per rank.",
     traits: COMMUTATIVE,
+    infer: Some(infer_binary),
+    eval: Some(reference::elementwise::add),
     ..BINARY
 };
 
@@ -40,6 +46,8 @@ pub const SUB: OpDef = OpDef {
     name: "dist.sub",
     summary: "difference",
     description: "`c = a − b`, with numpy broadcast; sharding as in `dist.add`.",
+    infer: Some(infer_numbers),
+    eval: Some(reference::elementwise::sub),
     ..BINARY
 };
 
@@ -49,6 +57,8 @@ pub const MUL: OpDef = OpDef {
     summary: "product",
     description: "`c = a · b`, with numpy broadcast. At most one operand may be partial.",
     traits: COMMUTATIVE,
+    infer: Some(infer_binary),
+    eval: Some(reference::elementwise::mul),
     ..BINARY
 };
 
@@ -58,6 +68,8 @@ pub const DIV: OpDef = OpDef {
     summary: "quotient",
     description: "\
 `c = a / b`, with numpy broadcast; integers round towards zero, and dividing by zero gives zero. Only a may be partial.",
+    infer: Some(infer_numbers),
+    eval: Some(reference::elementwise::div),
     ..BINARY
 };
 
@@ -67,6 +79,8 @@ pub const MAXIMUM: OpDef = OpDef {
     summary: "the larger of two",
     description: "`c = max(a, b)`, with numpy broadcast; NaN if either is NaN.",
     traits: COMMUTATIVE,
+    infer: Some(infer_binary),
+    eval: Some(reference::elementwise::maximum),
     ..BINARY
 };
 
@@ -88,6 +102,8 @@ their shapes.",
     ],
     effects: Effects::Pure,
     pretty: SIGNATURE,
+    infer: Some(infer_grad),
+    eval: Some(reference::elementwise::add_grad),
     ..OpDef::NONE
 };
 
@@ -108,142 +124,8 @@ da is `dout · b` summed over the dimensions along which a was broadcast, db is 
     ],
     effects: Effects::Pure,
     pretty: SIGNATURE,
-    ..OpDef::NONE
-};
-
-/// `dist.scale`
-pub const SCALE: OpDef = OpDef {
-    name: "dist.scale",
-    summary: "multiplies by a constant and adds one",
-    description: "\
-`y = scale · x + bias`, or `scale · (x + bias)` if `bias_after_scale` is false. x may be partial if bias is 0.",
-    operands: &[one("x", "any tensor")],
-    results: &[one("y", "x's type")],
-    attrs: &[
-        attr("scale", AttrKind::F64, "the factor"),
-        attr_or("bias", AttrKind::F64, AttrDefault::F64(0.0), "the summand"),
-        attr_or(
-            "bias_after_scale",
-            AttrKind::Bool,
-            AttrDefault::Bool(true),
-            "whether the summand is added last",
-        ),
-    ],
-    effects: Effects::Pure,
-    pretty: SAME,
-    ..OpDef::NONE
-};
-
-/// `dist.cast`
-pub const CAST: OpDef = OpDef {
-    name: "dist.cast",
-    summary: "converts the elements",
-    description: "\
-The same shape with another element type: to nearest even between floats, towards zero from float to integer (saturating, \
-NaN to 0), modulo the width between integers, `x ≠ 0` to `i1`, 0 or 1 from `i1`. A sum stays partial through a cast between \
-floats (which ignores the order of rounding).",
-    operands: &[one("x", "any tensor")],
-    results: &[one("y", "x's shape, any element type")],
-    effects: Effects::Pure,
-    pretty: SIGNATURE,
-    ..OpDef::NONE
-};
-
-/// `dist.gelu`
-pub const GELU: OpDef = OpDef {
-    name: "dist.gelu",
-    summary: "Gaussian error linear unit",
-    description: "\
-`y = x·½(1 + erf(x/√2))`, or with `approximate` `y = ½x(1 + tanh(√(2/π)(x + 0.044715x³)))` (Hendrycks and Gimpel, 2016).",
-    operands: &[one("x", "floats")],
-    results: &[one("y", "x's type")],
-    attrs: &[flag("approximate", "the tanh form")],
-    effects: Effects::Pure,
-    pretty: SAME,
-    ..OpDef::NONE
-};
-
-/// `dist.gelu_grad`
-pub const GELU_GRAD: OpDef = OpDef {
-    name: "dist.gelu_grad",
-    summary: "gradient of gelu",
-    description: "\
-`dx = dout · gelu′(x)`: `½(1 + erf(x/√2)) + x·exp(−x²/2)/√(2π)`, or the derivative of the tanh form.",
-    operands: &[
-        one("x", "input of the forward op"),
-        one("dout", "gradient of its output"),
-    ],
-    results: &[one("dx", "x's type")],
-    attrs: &[flag("approximate", "as in the forward op")],
-    effects: Effects::Pure,
-    pretty: SAME,
-    ..OpDef::NONE
-};
-
-/// `dist.relu`
-pub const RELU: OpDef = OpDef {
-    name: "dist.relu",
-    summary: "rectified linear unit",
-    description: "`y = max(x, 0)`.",
-    operands: &[one("x", "any numbers")],
-    results: &[one("y", "x's type")],
-    effects: Effects::Pure,
-    pretty: SAME,
-    ..OpDef::NONE
-};
-
-/// `dist.relu_grad`
-pub const RELU_GRAD: OpDef = OpDef {
-    name: "dist.relu_grad",
-    summary: "gradient of relu",
-    description: "`dx = dout` where `x > 0`, else 0. The output of relu serves as x just as well.",
-    operands: &[
-        one("x", "input (or output) of the forward op"),
-        one("dout", "gradient of its output"),
-    ],
-    results: &[one("dx", "x's type")],
-    effects: Effects::Pure,
-    pretty: SAME,
-    ..OpDef::NONE
-};
-
-/// `dist.sqrt`
-pub const SQRT: OpDef = OpDef {
-    name: "dist.sqrt",
-    summary: "square root",
-    description: "`y = √x`; NaN for negative x.",
-    operands: &[one("x", "floats")],
-    results: &[one("y", "x's type")],
-    effects: Effects::Pure,
-    pretty: SAME,
-    ..OpDef::NONE
-};
-
-/// `dist.clip`
-pub const CLIP: OpDef = OpDef {
-    name: "dist.clip",
-    summary: "limits each element",
-    description: "`y = min(max(x, min), max)`; NaN stays NaN.",
-    operands: &[one("x", "any numbers")],
-    results: &[one("y", "x's type")],
-    attrs: &[
-        attr("min", AttrKind::F64, "the lower limit"),
-        attr("max", AttrKind::F64, "the upper limit, not below `min`"),
-    ],
-    effects: Effects::Pure,
-    pretty: SAME,
-    ..OpDef::NONE
-};
-
-/// `dist.identity`
-pub const IDENTITY: OpDef = OpDef {
-    name: "dist.identity",
-    summary: "the same value",
-    description: "`y = x`: what remains of a copy in the imported program (Paddle's assign, nop, memcpy_d2h).",
-    operands: &[one("x", "any tensor")],
-    results: &[one("y", "x's type")],
-    effects: Effects::Pure,
-    pretty: SAME,
+    infer: Some(infer_grad),
+    eval: Some(reference::elementwise::mul_grad),
     ..OpDef::NONE
 };
 
@@ -256,6 +138,8 @@ pub const SUM: OpDef = OpDef {
     results: &[one("y", "their type")],
     effects: Effects::Pure,
     pretty: SAME,
+    infer: Some(infer_sum),
+    eval: Some(reference::elementwise::sum),
     ..OpDef::NONE
 };
 
@@ -268,11 +152,65 @@ pub const ANY_OF: OpDef = OpDef {
     results: &[one("y", "their type")],
     effects: Effects::Pure,
     pretty: SAME,
+    infer: Some(infer_any_of),
+    eval: Some(reference::elementwise::any_of),
     ..OpDef::NONE
 };
 
+fn infer_binary(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    same_dtype(cx, "a", "b")?;
+    let (a, b) = (cx.args.one("a")?, cx.args.one("b")?);
+    Ok(vec![TensorType::new(
+        broadcast(&a.shape, &b.shape)?,
+        a.dtype,
+    )])
+}
+
+fn infer_numbers(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    expect_number("a", cx.args.one("a")?)?;
+    infer_binary(cx)
+}
+
+fn infer_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    expect_number("a", cx.args.one("a")?)?;
+    let c = &infer_binary(cx)?[0];
+    same_dtype(cx, "a", "dout")?;
+    expect_shape("dout", cx.args.one("dout")?, &c.shape)?;
+    let mut results = Vec::new();
+    for (operand, result) in [("a", "da"), ("b", "db")] {
+        if cx.wants(result) {
+            results.push(cx.args.one(operand)?.clone());
+        }
+    }
+    Ok(results)
+}
+
+/// All operands have one type.
+pub(super) fn one_type(cx: &InferCx) -> Result<TensorType, Error> {
+    let xs = cx.args.many("xs");
+    let first = xs
+        .first()
+        .ok_or_else(|| Error::op("E0303", "needs at least one operand"))?;
+    match xs.iter().find(|x| !x.agrees(first)) {
+        None => Ok(first.clone()),
+        Some(other) => Err(Error::op(
+            "E0317",
+            format!("has operands of different types, {first} and {other}"),
+        )),
+    }
+}
+
+fn infer_sum(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let ty = one_type(cx)?;
+    expect_number("xs", &ty)?;
+    Ok(vec![ty])
+}
+
+fn infer_any_of(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let ty = one_type(cx)?;
+    expect_flags("xs", &ty)?;
+    Ok(vec![ty])
+}
+
 /// The family.
-pub static OPS: &[OpDef] = &[
-    ADD, SUB, MUL, DIV, MAXIMUM, ADD_GRAD, MUL_GRAD, SCALE, CAST, GELU, GELU_GRAD, RELU, RELU_GRAD,
-    SQRT, CLIP, IDENTITY, SUM, ANY_OF,
-];
+pub static OPS: &[OpDef] = &[ADD, SUB, MUL, DIV, MAXIMUM, ADD_GRAD, MUL_GRAD, SUM, ANY_OF];

@@ -1,7 +1,11 @@
 //! Where tensors come from: constants and random numbers.
 
+use super::infer::{expect_float, expect_static};
 use super::parts::{attr, one};
-use super::{AttrDef, AttrKind, Effects, OpDef, Pretty, TypeShape, Uniform};
+use super::{AttrDef, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use crate::error::Error;
+use crate::reference;
+use crate::tensor_type::TensorType;
 
 const SAME: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Same));
 const SEED: AttrDef = attr("seed", AttrKind::I64, "0 lets the device choose");
@@ -15,6 +19,8 @@ pub const FILL: OpDef = OpDef {
     attrs: &[attr("value", AttrKind::F64, "the value")],
     effects: Effects::Pure,
     pretty: SAME,
+    infer: Some(infer_fill),
+    eval: Some(reference::random::fill),
     ..OpDef::NONE
 };
 
@@ -22,7 +28,9 @@ pub const FILL: OpDef = OpDef {
 pub const UNIFORM: OpDef = OpDef {
     name: "dist.uniform",
     summary: "uniformly distributed random numbers",
-    description: "Each element is drawn from `[min, max)`. Two ops draw different numbers even if they look alike.",
+    description: "\
+Each element is drawn from `[min, max)`. With a seed the numbers are a function of it and of their position; with seed 0 \
+every op draws anew, on every rank.",
     results: &[one("y", "floats, static shape")],
     attrs: &[
         attr("min", AttrKind::F64, "lower bound"),
@@ -31,6 +39,8 @@ pub const UNIFORM: OpDef = OpDef {
     ],
     effects: Effects::Draws,
     pretty: SAME,
+    infer: Some(infer_uniform),
+    eval: Some(reference::random::uniform),
     ..OpDef::NONE
 };
 
@@ -38,7 +48,9 @@ pub const UNIFORM: OpDef = OpDef {
 pub const GAUSSIAN: OpDef = OpDef {
     name: "dist.gaussian",
     summary: "normally distributed random numbers",
-    description: "Each element is drawn from a normal distribution. Two ops draw different numbers even if they look alike.",
+    description: "\
+Each element is drawn from a normal distribution. With a seed the numbers are a function of it and of their position; with \
+seed 0 every op draws anew, on every rank.",
     results: &[one("y", "floats, static shape")],
     attrs: &[
         attr("mean", AttrKind::F64, "mean"),
@@ -47,8 +59,45 @@ pub const GAUSSIAN: OpDef = OpDef {
     ],
     effects: Effects::Draws,
     pretty: SAME,
+    infer: Some(infer_gaussian),
+    eval: Some(reference::random::gaussian),
     ..OpDef::NONE
 };
+
+fn infer_fill(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let y = cx.given("y")?;
+    expect_static("y", y)?;
+    Ok(vec![y.clone()])
+}
+
+fn infer_random(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    expect_float("y", cx.given("y")?)?;
+    infer_fill(cx)
+}
+
+fn infer_uniform(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let (min, max) = (cx.attrs.float("min")?, cx.attrs.float("max")?);
+    if min <= max {
+        infer_random(cx)
+    } else {
+        Err(Error::op(
+            "E0316",
+            format!("has bounds {min} and {max} in the wrong order"),
+        ))
+    }
+}
+
+fn infer_gaussian(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let std = cx.attrs.float("std")?;
+    if std >= 0.0 {
+        infer_random(cx)
+    } else {
+        Err(Error::op(
+            "E0316",
+            format!("has the standard deviation {std}"),
+        ))
+    }
+}
 
 /// The family.
 pub static OPS: &[OpDef] = &[FILL, UNIFORM, GAUSSIAN];

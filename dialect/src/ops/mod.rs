@@ -2,10 +2,13 @@
 //! the printer, the passes, the reference device, `docs/dialect.md` and `dist.irdl.mlir`.
 
 pub mod amp;
+mod args;
+mod attributes;
 pub mod collectives;
 mod def;
 pub mod elementwise;
 mod groups;
+mod infer;
 pub mod init;
 pub mod linear;
 pub mod normalisation;
@@ -14,13 +17,17 @@ mod parts;
 pub mod reduce;
 pub mod shape;
 pub mod structure;
+pub mod unary;
 
 pub use def::{
     AttrDef, AttrDefault, AttrKind, Count, Custom, Effects, Group, OpDef, OpVerifier, Pretty,
     Traits, TypeShape, Uniform,
 };
 
+pub use args::Args;
+pub use attributes::{Attributes, Attrs, DictAttributes, OpAttributes, Value, value};
 pub use groups::{OPERAND_SEGMENTS, RESULT_SEGMENTS, SegmentError, segments};
+pub use infer::{InferCx, Request, infer};
 
 use std::collections::HashMap;
 
@@ -33,6 +40,7 @@ pub static ALL: &[&[OpDef]] = &[
     structure::OPS,
     linear::OPS,
     elementwise::OPS,
+    unary::OPS,
     shape::OPS,
     reduce::OPS,
     normalisation::OPS,

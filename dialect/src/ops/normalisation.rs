@@ -1,7 +1,11 @@
 //! Normalisation layers and their gradients.
 
+use super::infer::{expect_float, expect_shape, same_type, shape};
 use super::parts::{attr, one, optional};
-use super::{AttrDef, AttrKind, Effects, OpDef, Pretty, TypeShape, Uniform};
+use super::{AttrDef, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use crate::error::Error;
+use crate::reference;
+use crate::tensor_type::{DType, TensorType, extents_agree, shapes_agree};
 
 const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
 
@@ -36,6 +40,8 @@ normalised dimensions must not be sharded.",
     attrs: ATTRS,
     effects: Effects::Pure,
     pretty: SIGNATURE,
+    infer: Some(infer_layer_norm),
+    eval: Some(reference::normalisation::layer_norm),
     ..OpDef::NONE
 };
 
@@ -63,8 +69,77 @@ partial.",
     attrs: ATTRS,
     effects: Effects::Pure,
     pretty: SIGNATURE,
+    infer: Some(infer_layer_norm_grad),
+    eval: Some(reference::normalisation::layer_norm_grad),
     ..OpDef::NONE
 };
+
+/// The element type in which mean and variance of such elements are kept.
+pub(crate) fn statistics_dtype(x: DType) -> DType {
+    match x {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
+    }
+}
+
+/// The shape of the rows of x; scale and bias fit its features.
+fn rows<'a>(cx: &InferCx<'a>) -> Result<&'a [i64], Error> {
+    let x = cx.args.one("x")?;
+    expect_float("x", x)?;
+    let axis = cx.attrs.int("begin_norm_axis")?;
+    let axis = usize::try_from(axis)
+        .ok()
+        .filter(|&a| a < x.rank())
+        .ok_or_else(|| {
+            let message = format!(
+                "has 'begin_norm_axis' {axis}, but its operand has rank {}",
+                x.rank()
+            );
+            Error::op("E0313", message)
+        })?;
+    let (rows, features) = x.shape.split_at(axis);
+    let count = TensorType::new(features, x.dtype).elements();
+    for name in ["scale", "bias"] {
+        let Some(ty) = cx.args.optional(name) else {
+            continue;
+        };
+        expect_float(name, ty)?;
+        let flat = ty.rank() == 1 && count.is_none_or(|n| extents_agree(n, ty.shape[0]));
+        if !flat && !shapes_agree(&ty.shape, features) {
+            return Err(Error::op(
+                "E0317",
+                format!(
+                    "operand '{name}' has shape {}, but the normalised dimensions are {}",
+                    shape(&ty.shape),
+                    shape(features)
+                ),
+            ));
+        }
+    }
+    Ok(rows)
+}
+
+fn infer_layer_norm(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let x = cx.args.one("x")?;
+    let statistics = TensorType::new(rows(cx)?, statistics_dtype(x.dtype));
+    Ok(vec![x.clone(), statistics.clone(), statistics])
+}
+
+fn infer_layer_norm_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let rows = rows(cx)?;
+    same_type(cx, "x", "dy")?;
+    for name in ["mean", "variance"] {
+        expect_float(name, cx.args.one(name)?)?;
+        expect_shape(name, cx.args.one(name)?, rows)?;
+    }
+    let mut results = Vec::new();
+    for (operand, result) in [("x", "dx"), ("scale", "dscale"), ("bias", "dbias")] {
+        if cx.wants(result) {
+            results.push(cx.args.one(operand)?.clone());
+        }
+    }
+    Ok(results)
+}
 
 /// The family.
 pub static OPS: &[OpDef] = &[LAYER_NORM, LAYER_NORM_GRAD];

@@ -1,7 +1,13 @@
 //! Optimizers. They are pure: all state goes in as operands and comes out as results.
 
+use super::infer::{expect_flags, expect_float, expect_one_element, same_shape};
 use super::parts::{attr, attr_or, flag, one, optional};
-use super::{AttrDef, AttrDefault, AttrKind, Effects, Group, OpDef, Pretty, TypeShape, Uniform};
+use super::{
+    AttrDef, AttrDefault, AttrKind, Effects, Group, InferCx, OpDef, Pretty, TypeShape, Uniform,
+};
+use crate::error::Error;
+use crate::reference;
+use crate::tensor_type::TensorType;
 
 const PARAM: Group = one("param", "the parameter");
 const GRAD: Group = one("grad", "its gradient, param's shape");
@@ -28,6 +34,8 @@ pub const SGD: OpDef = OpDef {
     description: "`new_param = param − lr · grad`.",
     operands: &[PARAM, GRAD, LR, MASTER],
     results: &[NEW_PARAM, NEW_MASTER],
+    infer: Some(infer_sgd),
+    eval: Some(reference::optimizers::sgd),
     ..OPTIMIZER
 };
 
@@ -60,6 +68,8 @@ pub const MOMENTUM: OpDef = OpDef {
             "factor on the gradient",
         ),
     ],
+    infer: Some(infer_momentum),
+    eval: Some(reference::optimizers::momentum),
     ..OPTIMIZER
 };
 
@@ -104,6 +114,8 @@ pub const ADAM: OpDef = OpDef {
     operands: ADAM_OPERANDS,
     results: ADAM_RESULTS,
     attrs: &[BETA1, BETA2, EPSILON],
+    infer: Some(infer_adam),
+    eval: Some(reference::optimizers::adam),
     ..OPTIMIZER
 };
 
@@ -134,6 +146,8 @@ algorithm 2; Paddle's adamw kernel). Without `with_decay` it is `dist.adam`, and
             "whether to decay",
         ),
     ],
+    infer: Some(infer_adam),
+    eval: Some(reference::optimizers::adamw),
     ..OPTIMIZER
 };
 
@@ -160,8 +174,66 @@ kernel). The power of β₁ is advanced by a `dist.scale` of its own.",
         NEW_MASTER,
     ],
     attrs: &[BETA1, BETA2, EPSILON],
+    infer: Some(infer_adamax),
+    eval: Some(reference::optimizers::adamax),
     ..OPTIMIZER
 };
+
+/// Checks an optimizer: `state` has the parameter's shape, `powers` hold one element.
+fn optimizer(cx: &InferCx, state: &[&str], powers: &[&str]) -> Result<Vec<TensorType>, Error> {
+    for name in ["grad"].iter().chain(state) {
+        expect_float(name, cx.args.one(name)?)?;
+        same_shape(cx, "param", name)?;
+    }
+    for name in ["lr"].iter().chain(powers) {
+        expect_float(name, cx.args.one(name)?)?;
+        expect_one_element(name, cx.args.one(name)?)?;
+    }
+    if let Some(skip) = cx.args.optional("skip_update") {
+        expect_flags("skip_update", skip)?;
+        expect_one_element("skip_update", skip)?;
+    }
+    if let Some(master) = cx.args.optional("master") {
+        expect_float("master", master)?;
+        same_shape(cx, "param", "master")?;
+    }
+    expect_float("param", cx.args.one("param")?)?;
+    if cx.args.has("master") != cx.wants("new_master") {
+        return Err(Error::op(
+            "E0304",
+            "needs the operand 'master' and the result 'new_master' together, or neither",
+        ));
+    }
+    let names = ["param"].into_iter();
+    let names = names
+        .chain(state.iter().copied())
+        .chain(powers.iter().copied());
+    let mut results = Vec::new();
+    for name in names {
+        results.push(cx.args.one(name)?.clone());
+    }
+    results.extend(cx.args.optional("master").cloned());
+    Ok(results)
+}
+
+fn infer_sgd(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    optimizer(cx, &[], &[])
+}
+
+fn infer_momentum(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    optimizer(cx, &["velocity"], &[])
+}
+
+fn infer_adam(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    optimizer(cx, &["moment1", "moment2"], &["beta1_pow", "beta2_pow"])
+}
+
+fn infer_adamax(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    let power = cx.args.one("beta1_pow")?;
+    expect_float("beta1_pow", power)?;
+    expect_one_element("beta1_pow", power)?;
+    optimizer(cx, &["moment", "inf_norm"], &[])
+}
 
 /// The family.
 pub static OPS: &[OpDef] = &[SGD, MOMENTUM, ADAM, ADAMW, ADAMAX];
