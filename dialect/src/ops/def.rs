@@ -253,6 +253,13 @@ pub enum Custom {
     Cast,
 }
 
+/// An op's [`infer`](OpDef::infer).
+pub type Infer = fn(&InferCx) -> Result<Vec<TensorType>, Error>;
+/// An op's [`eval`](OpDef::eval).
+pub type Eval = fn(&EvalCx) -> Result<Vec<Tensor>, Error>;
+/// An op's [`combine`](OpDef::combine).
+pub type Combine = fn(&CombineCx) -> Result<Vec<Tensor>, Error>;
+
 /// One op.
 #[derive(Debug)]
 pub struct OpDef {
@@ -278,11 +285,11 @@ pub struct OpDef {
     /// What the groups, attributes and traits do not say.
     pub verify: Option<fn(&mut OpVerifier)>,
     /// Checks operand types and attributes, and gives the result types. `dist` ops on tensors have it.
-    pub infer: Option<fn(&InferCx) -> Result<Vec<TensorType>, Error>>,
+    pub infer: Option<Infer>,
     /// What one rank computes; see [`crate::reference::eval`].
-    pub eval: Option<fn(&EvalCx) -> Result<Vec<Tensor>, Error>>,
+    pub eval: Option<Eval>,
     /// What a collective gives each rank of a group; see [`crate::reference::combine`].
-    pub combine: Option<fn(&CombineCx) -> Result<Vec<Tensor>, Error>>,
+    pub combine: Option<Combine>,
 }
 
 impl OpDef {

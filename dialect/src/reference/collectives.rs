@@ -37,7 +37,7 @@ fn reduction(cx: &CombineCx) -> Result<Tensor, Error> {
 fn cut_dimension(cx: &CombineCx, name: &str) -> Result<usize, Error> {
     let x = &cx.inputs[0];
     let dim = dimension(cx.attrs, name, x.rank())?;
-    if x.shape[dim] % cx.inputs.len() != 0 {
+    if !x.shape[dim].is_multiple_of(cx.inputs.len()) {
         let message = format!(
             "{} ranks do not divide extent {}",
             cx.inputs.len(),
