@@ -8,6 +8,7 @@ pub mod ir;
 pub mod mesh;
 pub mod ops;
 pub mod reference;
+pub mod syntax;
 mod tensor_type;
 
 pub use error::Error;

@@ -154,6 +154,21 @@ impl Context {
         self.locs.get(loc.0)
     }
 
+    /// Whether any interned attribute or type is of a kind that is printed under an alias.
+    pub(crate) fn may_need_alias(&self) -> bool {
+        let attr = |a: &AttrData| {
+            matches!(
+                a,
+                AttrData::AffineMap(_)
+                    | AttrData::IntegerSet(_)
+                    | AttrData::Loc(_)
+                    | AttrData::Distinct { .. }
+            )
+        };
+        let ty = |t: &TypeData| matches!(t, TypeData::Tuple(types) if types.len() > 16);
+        self.attrs.items.iter().any(|(_, a)| attr(a)) || self.types.items.iter().any(|(_, t)| ty(t))
+    }
+
     /// `loc(unknown)`.
     pub fn unknown_loc(&self) -> Loc {
         self.known.unknown_loc

@@ -3,6 +3,7 @@
 mod affine;
 mod attr;
 mod context;
+mod dense;
 mod dominance;
 mod edit;
 mod float;

@@ -18,6 +18,7 @@ pub mod reduce;
 pub mod shape;
 pub mod structure;
 pub mod unary;
+pub mod upstream;
 
 pub use def::{
     AttrDef, AttrDefault, AttrKind, Count, Custom, Effects, Group, OpDef, OpVerifier, Pretty,
@@ -48,6 +49,10 @@ pub static ALL: &[&[OpDef]] = &[
     amp::OPS,
     optimizers::OPS,
     init::OPS,
+    upstream::builtin::OPS,
+    upstream::func::OPS,
+    upstream::cf::OPS,
+    upstream::arith::OPS,
 ];
 
 /// Finds an op's definition by name.
