@@ -1,0 +1,224 @@
+//! Loss scaling, clipping and the optimizer.
+
+use raddle_dialect::ir::ValueId;
+
+use super::{Builder, Clip, LossScaling, Optimizer};
+
+impl Builder<'_> {
+    pub fn optimize(&mut self) {
+        let mut gradients: Vec<ValueId> = Vec::new();
+        for index in 0..self.parameters.len() {
+            let parts = self.parameters[index].gradients.clone();
+            let ty = self.rewriter.ty(parts[0]);
+            let whole = match parts[..] {
+                [only] => only,
+                _ => self.value("dist.sum", &parts, ty, &[]),
+            };
+            gradients.push(whole);
+        }
+        let skip = self.unscale(&mut gradients);
+        self.clip(&mut gradients);
+        let lr = self.load("lr", &[1]);
+        for (index, &gradient) in gradients.iter().enumerate() {
+            self.update(index, gradient, lr, skip);
+        }
+    }
+
+    /// Divides by the loss scale and adapts it; gives the flag that skips the update.
+    fn unscale(&mut self, gradients: &mut [ValueId]) -> Option<ValueId> {
+        if self.spec.loss_scaling == LossScaling::None {
+            return None;
+        }
+        let cx = self.cx.clone();
+        self.global("loss_scale", "buffer", &[1], None, None, 1.0);
+        self.global("good", "buffer", &[1], None, None, 0.0);
+        self.global("bad", "buffer", &[1], None, None, 0.0);
+        let [scale, good, bad] = ["loss_scale", "good", "bad"].map(|name| self.load(name, &[1]));
+        let count = cx.tensor(&[1], cx.int_type(32));
+        let [good, bad] = [good, bad].map(|v| self.value("dist.cast", &[v], count, &[]));
+        let flag = cx.tensor(&[1], cx.int_type(1));
+        let group = ("group", cx.i64_attr(0));
+        let mut flags = Vec::new();
+        for gradient in gradients.iter_mut() {
+            let ty = self.rewriter.ty(*gradient);
+            let op = self.op(
+                "dist.check_finite_and_unscale",
+                &[*gradient, scale],
+                &[ty, flag],
+                &[group],
+            );
+            *gradient = self.rewriter.result(op, 0);
+            flags.push(self.rewriter.result(op, 1));
+        }
+        let mut found = self.value("dist.any_of", &flags, flag, &[]);
+        if self.spec.loss_scaling == LossScaling::Combined {
+            let axes: &[&str] = if self.spec.dp > 1 {
+                &["dp", "mp"]
+            } else {
+                &["mp"]
+            };
+            let number = cx.tensor(&[1], cx.int_type(32));
+            found = self.value("dist.cast", &[found], number, &[]);
+            found = self.all_reduce(found, "max", axes);
+            found = self.value("dist.cast", &[found], flag, &[]);
+        }
+        let attrs = [
+            group,
+            ("incr_every_n_steps", cx.i64_attr(1000)),
+            ("decr_every_n_nan_or_inf", cx.i64_attr(2)),
+            ("incr_ratio", cx.f64_attr(2.0)),
+            ("decr_ratio", cx.f64_attr(0.5)),
+            ("stop_update", cx.bool_attr(false)),
+        ];
+        let mut state = None;
+        for gradient in gradients.iter_mut().rev() {
+            let ty = self.rewriter.ty(*gradient);
+            let results = [ty, self.rewriter.ty(scale), count, count];
+            let operands = [*gradient, found, scale, good, bad];
+            let op = self.op("dist.update_loss_scaling", &operands, &results, &attrs);
+            *gradient = self.rewriter.result(op, 0);
+            state.get_or_insert([1, 2, 3].map(|i| self.rewriter.result(op, i)));
+        }
+        let [scale, good, bad] = state.expect("there are gradients");
+        let [good, bad] = [good, bad].map(|v| self.cast(v, self.cx.f32()));
+        for (name, value) in [("loss_scale", scale), ("good", good), ("bad", bad)] {
+            self.store(name, value);
+        }
+        Some(found)
+    }
+
+    fn clip(&mut self, gradients: &mut [ValueId]) {
+        let cx = self.cx.clone();
+        match self.spec.clip {
+            Clip::None => {}
+            Clip::Value => {
+                let attrs = [("min", cx.f64_attr(-0.01)), ("max", cx.f64_attr(0.01))];
+                for gradient in gradients {
+                    let ty = self.rewriter.ty(*gradient);
+                    *gradient = self.value("dist.clip", &[*gradient], ty, &attrs);
+                }
+            }
+            Clip::Norm => {
+                for gradient in gradients {
+                    let ty = self.rewriter.ty(*gradient);
+                    let attrs = [("max_norm", cx.f64_attr(0.01))];
+                    *gradient = self.value("dist.clip_by_norm", &[*gradient], ty, &attrs);
+                }
+            }
+            Clip::GlobalStack | Clip::GlobalSum => self.clip_globally(gradients),
+        }
+    }
+
+    fn clip_globally(&mut self, gradients: &mut [ValueId]) {
+        let one = self.tensor(&[1]);
+        let squares: Vec<_> = gradients
+            .iter()
+            .map(|&g| self.value("dist.squared_l2_norm", &[g], one, &[]))
+            .collect();
+        let square = if self.spec.clip == Clip::GlobalSum {
+            self.value("dist.sum", &squares, one, &[])
+        } else {
+            let ty = self.tensor(&[squares.len() as i64, 1]);
+            let dim = self.cx.i64_attr(0);
+            let stack = self.value("dist.stack", &squares, ty, &[("dim", dim)]);
+            let attrs = [
+                ("dims", self.cx.i64_array(&[0])),
+                ("keep_dims", self.cx.bool_attr(false)),
+            ];
+            self.value("dist.reduce_sum", &[stack], one, &attrs)
+        };
+        let norm = self.value("dist.sqrt", &[square], one, &[]);
+        let limit = self.fill(&[1], 0.01);
+        let larger = self.value("dist.maximum", &[limit, norm], one, &[]);
+        let factor = self.value("dist.div", &[limit, larger], one, &[]);
+        for gradient in gradients {
+            let ty = self.rewriter.ty(*gradient);
+            *gradient = self.value("dist.mul", &[*gradient, factor], ty, &[]);
+        }
+    }
+
+    fn update(&mut self, index: usize, gradient: ValueId, lr: ValueId, skip: Option<ValueId>) {
+        let cx = self.cx.clone();
+        let parameter = &self.parameters[index];
+        let (name, shape, sharded, value) = (
+            parameter.name.clone(),
+            parameter.shape.clone(),
+            parameter.sharded,
+            parameter.value,
+        );
+        let states: &[(&str, bool, f64)] = match self.spec.optimizer {
+            Optimizer::Sgd => &[],
+            Optimizer::Momentum => &[("velocity", true, 0.0)],
+            Optimizer::Adamw => &[
+                ("moment1", true, 0.0),
+                ("moment2", true, 0.0),
+                ("beta1_pow", false, 0.9),
+                ("beta2_pow", false, 0.999),
+            ],
+            Optimizer::Adamax => &[
+                ("moment", true, 0.0),
+                ("inf_norm", true, 0.0),
+                ("beta1_pow", false, 0.9),
+            ],
+        };
+        let mut operands = vec![value, gradient];
+        let mut names = Vec::new();
+        for &(state, like_parameter, init) in states {
+            let global = format!("{name}_{state}");
+            let (shape, sharded) = if like_parameter {
+                (&shape[..], sharded)
+            } else {
+                (&[1][..], None)
+            };
+            self.global(&global, "state", shape, sharded, Some(&name), init);
+            operands.push(self.load(&global, shape));
+            names.push(global);
+        }
+        let mut results: Vec<_> = operands.iter().map(|&v| self.rewriter.ty(v)).collect();
+        results.remove(1);
+        operands.push(lr);
+        let epsilon = ("epsilon", cx.f64_attr(1e-8));
+        let beta1 = ("beta1", cx.f64_attr(0.9));
+        let beta2 = ("beta2", cx.f64_attr(0.999));
+        let (op, attrs) = match self.spec.optimizer {
+            Optimizer::Sgd => ("dist.sgd", vec![]),
+            Optimizer::Momentum => (
+                "dist.momentum",
+                vec![
+                    ("mu", cx.f64_attr(0.9)),
+                    ("use_nesterov", cx.bool_attr(false)),
+                    ("l2_decay", cx.f64_attr(0.0)),
+                    ("rescale_grad", cx.f64_attr(1.0)),
+                ],
+            ),
+            Optimizer::Adamw => {
+                operands.extend(skip);
+                let sizes = [1, 1, 1, 1, 1, 1, 1, i32::from(skip.is_some()), 0];
+                let attrs = vec![
+                    beta1,
+                    beta2,
+                    epsilon,
+                    ("weight_decay", cx.f64_attr(0.01)),
+                    ("lr_ratio", cx.f64_attr(1.0)),
+                    ("with_decay", cx.bool_attr(true)),
+                    ("operandSegmentSizes", cx.i32_array(&sizes)),
+                ];
+                ("dist.adamw", attrs)
+            }
+            Optimizer::Adamax => {
+                results.pop();
+                ("dist.adamax", vec![beta1, beta2, epsilon])
+            }
+        };
+        let op = self.op(op, &operands, &results, &attrs);
+        let updated = self.rewriter.result(op, 0);
+        self.store(&name, updated);
+        for (index, global) in names.iter().enumerate() {
+            let new = match self.spec.optimizer {
+                Optimizer::Adamax if index == 2 => self.scale(operands[4], 0.9),
+                _ => self.rewriter.result(op, index + 1),
+            };
+            self.store(global, new);
+        }
+    }
+}

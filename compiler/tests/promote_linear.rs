@@ -1,0 +1,377 @@
+//! `promote-linear` on training programs of every kind.
+
+mod programs;
+
+use programs::{Clip, LossScaling, Optimizer, Spec, build};
+use raddle_compiler::pass::{ManagerOptions, PassManager, Pipeline, Remarks};
+use raddle_dialect::diag::{Diagnostic, Diagnostics, Severity};
+use raddle_dialect::ir::{Module, OpId, Verified, VerifyOptions};
+
+/// Runs a pipeline; gives the module and what the passes said.
+fn run(module: Verified, pipeline: &str) -> (Verified, Vec<Diagnostic>) {
+    let mut diagnostics = Diagnostics::new();
+    let pipeline = Pipeline::parse(pipeline, &mut diagnostics).expect("a pipeline");
+    let options = ManagerOptions {
+        verify_each: true,
+        remarks: Remarks::Kept,
+        verify: VerifyOptions {
+            allow_unregistered: true,
+        },
+        ..ManagerOptions::default()
+    };
+    match PassManager::new(pipeline, options).run(module, &mut diagnostics) {
+        Ok(module) => (module, diagnostics.take()),
+        Err(error) => {
+            let messages: Vec<_> = diagnostics.iter().map(|d| &d.message).collect();
+            panic!("{error}: {messages:#?}")
+        }
+    }
+}
+
+fn promote(spec: &Spec) -> (Verified, Vec<Diagnostic>) {
+    run(build(spec), "builtin.module(promote-linear)")
+}
+
+fn messages(diagnostics: &[Diagnostic], severity: Severity) -> Vec<&str> {
+    let of_severity = diagnostics.iter().filter(|d| d.severity == severity);
+    of_severity.map(|d| d.message.as_str()).collect()
+}
+
+/// Names and ops of the classes.
+fn classes(module: &Module) -> Vec<(&str, OpId)> {
+    let top = module.block_ops(module.body(module.root()));
+    top.filter(|&op| module.is(op, "builtin.module"))
+        .map(|op| (module.symbol_name(op).unwrap_or_default(), op))
+        .collect()
+}
+
+fn function(module: &Module, class: OpId, name: &str) -> OpId {
+    module.find_symbol(class, name).expect("the function")
+}
+
+/// How many ops of a function have this name.
+fn count(module: &Module, class: OpId, function_name: &str, op: &str) -> usize {
+    let function = function(module, class, function_name);
+    module.walk(function).filter(|&o| module.is(o, op)).count()
+}
+
+/// Ops of a function that compute: everything but loads, stores and the return.
+fn computing(module: &Module, class: OpId, function_name: &str) -> usize {
+    let function = function(module, class, function_name);
+    let structure = ["func.func", "func.return", "dist.load", "dist.store"];
+    let ops = module.walk(function);
+    ops.filter(|&o| !structure.contains(&module.name_str(o)))
+        .count()
+}
+
+#[test]
+fn tensor_parallel_splits_the_class() {
+    let before = build(&Spec::default());
+    let all = computing(&before, classes(&before)[0].1, "step");
+    let (module, found) = promote(&Spec::default());
+    let classes = classes(&module);
+    assert_eq!(
+        classes.iter().map(|c| c.0).collect::<Vec<_>>(),
+        ["all_first", "all_rest"]
+    );
+    let [first, rest] = [classes[0].1, classes[1].1];
+    assert_eq!(computing(&module, first, "step"), all);
+    // Add, add_grad and the optimizer op are gone.
+    assert_eq!(computing(&module, rest, "step"), all - 3);
+    assert_eq!(count(&module, first, "init", "dist.broadcast"), 0);
+    assert_eq!(module.find_symbol(rest, "b0_out"), None);
+    assert_eq!(module.find_symbol(rest, "b0_out_moment1"), None);
+    assert!(module.find_symbol(rest, "b0_in").is_some());
+    assert_eq!(
+        messages(&found, Severity::Remark),
+        [
+            "promoted: @b0_out is added before the 'dist.all_reduce' over [\"mp\"], on the first rank only"
+        ]
+    );
+}
+
+/// Kind, axes and type of the collectives over the tensor axis, in order.
+fn meetings(module: &Module, class: OpId, function_name: &str) -> Vec<String> {
+    let function = function(module, class, function_name);
+    let over_mp = |op: &OpId| module.axes_attr(*op, "axes").contains(&"mp");
+    let show = |op: OpId| {
+        let ty = module.cx().type_data(module.ty(module.operand(op, 0)));
+        format!(
+            "{} {:?} {ty:?}",
+            module.name_str(op),
+            module.axes_attr(op, "axes")
+        )
+    };
+    module.walk(function).filter(over_mp).map(show).collect()
+}
+
+/// Every variation that must be promoted: ranks meet in the same order, and nothing of the biases is left on the other ranks.
+fn check(spec: &Spec) -> (Verified, Vec<Diagnostic>) {
+    let (module, found) = promote(spec);
+    let classes = classes(&module);
+    assert_eq!(
+        classes.len(),
+        2,
+        "{spec:?}: {:?}",
+        messages(&found, Severity::Remark)
+    );
+    let [(_, first), (_, rest)] = [classes[0], classes[1]];
+    for function in ["init", "step"] {
+        let [a, b] = [first, rest].map(|class| meetings(&module, class, function));
+        assert_eq!(a, b, "{spec:?}: {function}");
+    }
+    let biases = if spec.tied_bias { 1 } else { spec.layers };
+    for layer in 0..biases {
+        let name = format!("b{layer}_out");
+        let lost = module.symbols(rest).filter(|(n, _)| n.starts_with(&name));
+        assert_eq!(lost.count(), 0, "{spec:?}");
+        assert!(module.find_symbol(first, &name).is_some());
+    }
+    // Each product on the first rank is read by the add, not by the reduction.
+    let step = function(&module, first, "step");
+    for add in module
+        .walk(step)
+        .filter(|&o| module.is(o, "dist.all_reduce"))
+    {
+        let source = module.defining_op(module.operand(add, 0));
+        assert!(
+            !source.is_some_and(|o| module.is(o, "dist.matmul")),
+            "{spec:?}"
+        );
+    }
+    assert!(!found.iter().any(|d| d.severity == Severity::Error));
+    (module, found)
+}
+
+#[test]
+fn data_parallel_reductions_stay_on_the_first_rank_only() {
+    let spec = Spec {
+        dp: 2,
+        ..Spec::default()
+    };
+    let before = build(&spec);
+    let all = computing(&before, classes(&before)[0].1, "step");
+    let (module, _) = check(&spec);
+    let [first, rest] = [classes(&module)[0].1, classes(&module)[1].1];
+    assert_eq!(computing(&module, first, "step"), all);
+    assert_eq!(computing(&module, rest, "step"), all - 5);
+    let over_dp = |class, function_name| {
+        let f = function(&module, class, function_name);
+        module
+            .walk(f)
+            .filter(|&o| module.axes_attr(o, "axes") == ["dp"])
+            .count()
+    };
+    assert_eq!(over_dp(first, "init"), over_dp(rest, "init") + 1);
+    assert_eq!(over_dp(first, "step"), over_dp(rest, "step") + 1);
+}
+
+#[test]
+fn sequence_parallel_keeps_the_scale_and_warns() {
+    for dp in [1, 2] {
+        let spec = Spec {
+            dp,
+            sequence_parallel: true,
+            ..Spec::default()
+        };
+        let before = build(&spec);
+        let all = computing(&before, classes(&before)[0].1, "step");
+        let (module, found) = check(&spec);
+        let [first, rest] = [classes(&module)[0].1, classes(&module)[1].1];
+        assert_eq!(computing(&module, first, "step"), all - 1);
+        let data = if dp == 2 { 2 } else { 0 };
+        assert_eq!(computing(&module, rest, "step"), all - 5 - data);
+        assert_eq!(
+            messages(&found, Severity::Warning),
+            ["the gradient of bias @b0_out is the mean over [\"mp\"], that of its weight the sum"]
+        );
+        let summed = Spec {
+            scaled_bias_gradient: false,
+            ..spec
+        };
+        assert!(messages(&check(&summed).1, Severity::Warning).is_empty());
+    }
+}
+
+/// The bias gradient is taken of the whole sequence, and so is the product's: not of half of it, as Paddle's pass does.
+#[test]
+fn sequence_parallel_gradients_have_full_size() {
+    let (module, _) = check(&Spec {
+        sequence_parallel: true,
+        ..Spec::default()
+    });
+    let step = function(&module, classes(&module)[0].1, "step");
+    let with_gather = module.walk(step).find(|&op| {
+        let gathered = |v| {
+            module
+                .defining_op(v)
+                .is_some_and(|o| module.is(o, "dist.all_gather"))
+        };
+        module.is(op, "dist.add_grad") && gathered(module.operand(op, 2))
+    });
+    let op = with_gather.expect("an add_grad of the gathered gradient");
+    for value in [
+        module.operand(op, 0),
+        module.operand(op, 2),
+        module.result(op, 0),
+    ] {
+        let (shape, _) = module.cx().as_tensor(module.ty(value)).expect("a tensor");
+        assert_eq!(shape[0], programs::SEQUENCE);
+    }
+}
+
+#[test]
+fn every_window_optimizer_clip_and_scaling() {
+    let optimizers = [
+        Optimizer::Sgd,
+        Optimizer::Momentum,
+        Optimizer::Adamw,
+        Optimizer::Adamax,
+    ];
+    let clips = [
+        Clip::None,
+        Clip::Value,
+        Clip::Norm,
+        Clip::GlobalStack,
+        Clip::GlobalSum,
+    ];
+    let scalings = [LossScaling::None, LossScaling::Combined];
+    for window in 0..8 {
+        for optimizer in optimizers {
+            for clip in clips {
+                for loss_scaling in scalings {
+                    check(&Spec {
+                        layers: 2,
+                        dp: if window & 1 == 0 { 1 } else { 2 },
+                        sequence_parallel: window & 2 != 0,
+                        amp: (window & 4 != 0).then_some(raddle_dialect::ir::FloatKind::BF16),
+                        optimizer,
+                        clip,
+                        loss_scaling,
+                        ..Spec::default()
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn recompute_residual_tied_and_swapped_operands() {
+    for window in 0..8 {
+        for variation in 1..16 {
+            check(&Spec {
+                layers: 3,
+                dp: if window & 1 == 0 { 1 } else { 2 },
+                sequence_parallel: window & 2 != 0,
+                amp: (window & 4 != 0).then_some(raddle_dialect::ir::FloatKind::F16),
+                recompute: variation & 1 != 0,
+                residual: variation & 2 != 0,
+                tied_bias: variation & 4 != 0,
+                bias_first: variation & 8 != 0,
+                ..Spec::default()
+            });
+        }
+    }
+}
+
+/// The squares of all removed gradients reach the other ranks as one scalar.
+#[test]
+fn a_global_norm_keeps_the_removed_terms() {
+    let spec = Spec {
+        layers: 3,
+        clip: Clip::GlobalStack,
+        ..Spec::default()
+    };
+    let (module, _) = check(&spec);
+    let [first, rest] = [classes(&module)[0].1, classes(&module)[1].1];
+    for class in [first, rest] {
+        assert_eq!(count(&module, class, "step", "dist.broadcast"), 1);
+    }
+    let stack = |class| {
+        let f = function(&module, class, "step");
+        let op = module.walk(f).find(|&o| module.is(o, "dist.stack"));
+        module.num_operands(op.expect("a stack"))
+    };
+    assert_eq!(stack(first), 12);
+    assert_eq!(stack(rest), 9 + 1);
+}
+
+#[test]
+fn flags_that_ranks_keep_to_themselves_are_broadcast() {
+    let spec = Spec {
+        loss_scaling: LossScaling::Local,
+        layers: 2,
+        ..Spec::default()
+    };
+    let (module, _) = check(&spec);
+    for (_, class) in classes(&module) {
+        assert_eq!(count(&module, class, "step", "dist.broadcast"), 1);
+    }
+    let (module, _) = check(&Spec {
+        loss_scaling: LossScaling::Combined,
+        ..spec
+    });
+    for (_, class) in classes(&module) {
+        assert_eq!(count(&module, class, "step", "dist.broadcast"), 0);
+    }
+}
+
+/// `b1` and `b10` are different biases; Paddle's pass deletes both when it means one.
+#[test]
+fn biases_are_told_apart_by_symbol() {
+    let (module, _) = check(&Spec {
+        layers: 11,
+        ..Spec::default()
+    });
+    let rest = classes(&module)[1].1;
+    for layer in 0..11 {
+        assert!(module.find_symbol(rest, &format!("b{layer}_in")).is_some());
+    }
+}
+
+#[test]
+fn a_second_run_changes_nothing() {
+    let (module, _) = promote(&Spec::default());
+    let ops = module.walk_all().count();
+    let (again, found) = run(module, "builtin.module(promote-linear)");
+    assert_eq!(again.walk_all().count(), ops);
+    assert!(
+        messages(&found, Severity::Remark)
+            .iter()
+            .all(|m| m.starts_with("not promoted"))
+    );
+}
+
+#[test]
+fn layers_without_bias_are_left_alone() {
+    let (module, found) = promote(&Spec {
+        bias: false,
+        residual: true,
+        ..Spec::default()
+    });
+    assert_eq!(classes(&module).len(), 1);
+    assert_eq!(
+        messages(&found, Severity::Remark),
+        [
+            "not promoted: what is added to the reduced product is not a parameter, so it is not a bias"
+        ]
+    );
+}
+
+#[test]
+fn four_hundred_layers_take_linear_time() {
+    let mut times = Vec::new();
+    for layers in [100, 400] {
+        let module = build(&Spec {
+            layers,
+            ..Spec::default()
+        });
+        let start = std::time::Instant::now();
+        let (module, _) = run(module, "builtin.module(promote-linear)");
+        times.push(start.elapsed());
+        assert_eq!(classes(&module).len(), 2);
+    }
+    // Four times the layers; a quadratic pass would take sixteen times as long.
+    assert!(times[1] < times[0] * 9, "{times:?}");
+}
