@@ -4,4 +4,4 @@
 
 pub mod print;
 
-pub use print::{Displayed, PrintOptions, Printable, print};
+pub use print::{Displayed, PrintOptions, Printable, print, write};

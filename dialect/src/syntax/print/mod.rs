@@ -19,6 +19,7 @@ mod value;
 mod visit;
 
 use std::fmt;
+use std::io;
 
 use alias::Aliases;
 use names::Names;
@@ -41,6 +42,30 @@ pub struct PrintOptions {
 
 /// The text of a module, which need not be verified.
 pub fn print(module: &Module, options: PrintOptions) -> String {
+    let mut text = String::new();
+    let written = write_pieces(module, options, &mut |piece| {
+        text.push_str(piece);
+        Ok(())
+    });
+    // The only errors are those of the closure.
+    debug_assert!(written.is_ok());
+    text
+}
+
+/// Writes the text of a module, which need not be verified, without ever holding all of it.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(module: &Module, options: PrintOptions, out: &mut impl io::Write) -> io::Result<()> {
+    write_pieces(module, options, &mut |piece| {
+        out.write_all(piece.as_bytes())
+    })
+}
+
+/// Takes a piece of text.
+type Sink<'s> = &'s mut dyn FnMut(&str) -> io::Result<()>;
+
+fn write_pieces(module: &Module, options: PrintOptions, sink: Sink) -> io::Result<()> {
     let mut values = ValueWriter::new(module.cx());
     values.elide_larger = options.elide_larger;
     values.aliases = if options.debug_info || module.cx().may_need_alias() {
@@ -51,11 +76,11 @@ pub fn print(module: &Module, options: PrintOptions) -> String {
     push_aliases(&mut values, false);
     let names = Names::new(module, options.generic);
     let mut printer = Printer::new(module, values, names, options);
-    printer.run();
+    printer.run(sink)?;
     let mut values = printer.values;
     push_aliases(&mut values, true);
     resource::push_trailer(&mut values, module);
-    values.out
+    sink(&values.out)
 }
 
 fn push_aliases(values: &mut ValueWriter, deferred: bool) {

@@ -1,11 +1,13 @@
 //! Writes ops, blocks and regions. They nest as deep as the input likes, so what is still to come lies on a stack.
 
+use std::io;
+
 use super::form::{Form, form_of};
 use super::inherent::divided;
 use super::names::Names;
 use super::uniform::push_attrs;
 use super::value::{ValueWriter, is_function};
-use super::{PrintOptions, uniform, upstream};
+use super::{PrintOptions, Sink, uniform, upstream};
 use crate::ir::{AttrData, BlockId, Module, OpId, RegionId, ValueId};
 use crate::ops::Custom;
 
@@ -19,6 +21,9 @@ pub(super) enum EntryLabel {
     /// Never: the arguments are shown elsewhere.
     Hidden,
 }
+
+/// Text is handed on in pieces of about this size.
+const PIECE_BYTES: usize = 1 << 16;
 
 enum Item {
     /// The ops of a block, from this one on.
@@ -63,10 +68,14 @@ impl<'m> Printer<'m> {
         }
     }
 
-    /// Writes the root with all it holds.
-    pub fn run(&mut self) {
+    /// Writes the root with all it holds, handing finished text to the sink piece by piece.
+    pub fn run(&mut self, sink: Sink) -> io::Result<()> {
         self.op(self.module.root());
         while let Some(item) = self.stack.pop() {
+            if self.values.out.len() >= PIECE_BYTES {
+                sink(&self.values.out)?;
+                self.values.out.clear();
+            }
             match item {
                 Item::Ops(Some(op)) => {
                     self.stack.push(Item::Ops(self.module.next_op(op)));
@@ -87,6 +96,7 @@ impl<'m> Printer<'m> {
                 Item::End(op) => self.end(op),
             }
         }
+        Ok(())
     }
 
     fn line_start(&mut self) {
