@@ -3,6 +3,7 @@
 pub mod codegen;
 pub mod driver;
 mod error;
+pub mod interop;
 pub mod pass;
 pub mod schedule;
 pub mod transforms;
