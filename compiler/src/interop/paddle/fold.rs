@@ -62,10 +62,7 @@ pub(super) fn fold(ranks: &[RankProgram], mesh: &Mesh, everywhere: bool) -> Vec<
             match shifts(ranks, &members, mesh, everywhere) {
                 Ok((main_shifts, startup_shifts)) => {
                     let first = &names[&members[0]];
-                    let renames = members
-                        .iter()
-                        .map(|m| renames(first, &names[m]))
-                        .collect();
+                    let renames = members.iter().map(|m| renames(first, &names[m])).collect();
                     classes.push(Class {
                         members,
                         main_shifts,
@@ -154,12 +151,7 @@ fn together(mesh: &Mesh, starts: &[(usize, i64)], size: i64) -> Option<Vec<Strin
 
 /// For a program that every rank runs, the only axes over which the windows cover the dimension and this rank's is the one
 /// it has; no axes if there are several such or none.
-fn alone(
-    mesh: &Mesh,
-    (rank, start): (usize, i64),
-    size: i64,
-    extent: i64,
-) -> Option<Vec<String>> {
+fn alone(mesh: &Mesh, (rank, start): (usize, i64), size: i64, extent: i64) -> Option<Vec<String>> {
     let mut fitting = subsets(mesh.axes()).into_iter().filter(|axes| {
         let pieces = group_size(mesh, axes) as i64;
         pieces > 1 && pieces * size == extent && position(mesh, rank, axes) as i64 * size == start

@@ -76,7 +76,10 @@ fn axes_of(mesh: &Mesh, rank: usize, members: &[i64]) -> Option<Vec<String>> {
     let own = mesh.coordinate(rank);
     let mut varies = vec![false; own.len()];
     for &member in &members {
-        for (varies, (at, own)) in varies.iter_mut().zip(mesh.coordinate(member).iter().zip(&own)) {
+        for (varies, (at, own)) in varies
+            .iter_mut()
+            .zip(mesh.coordinate(member).iter().zip(&own))
+        {
             *varies |= at != own;
         }
     }
@@ -120,7 +123,11 @@ impl MeshFile {
         };
         let Some(rank) = usize::try_from(raw.rank).ok().filter(|&r| r < mesh.ranks()) else {
             fail(
-                format!("rank {} is not in a mesh of {} ranks", raw.rank, mesh.ranks()),
+                format!(
+                    "rank {} is not in a mesh of {} ranks",
+                    raw.rank,
+                    mesh.ranks()
+                ),
                 "ranks are numbered from 0, row-major in the order of the axes",
             );
             return None;
@@ -163,7 +170,11 @@ impl Rings {
     ) -> impl Iterator<Item = i64> + 'a {
         self.axes
             .iter()
-            .filter(|(_, a)| a.iter().map(String::as_str).eq(axes.iter().map(AsRef::as_ref)))
+            .filter(|(_, a)| {
+                a.iter()
+                    .map(String::as_str)
+                    .eq(axes.iter().map(AsRef::as_ref))
+            })
             .map(|(&id, _)| id)
     }
 }

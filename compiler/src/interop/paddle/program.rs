@@ -89,10 +89,7 @@ impl Program {
                 ),
             );
             if let Some((op, kind)) = control_flow(cx, file, &desc) {
-                d = d.note(
-                    Some(op.into()),
-                    format!("`{kind}` here runs another block"),
-                );
+                d = d.note(Some(op.into()), format!("`{kind}` here runs another block"));
             }
             diagnostics.push(d.help(
                 "control flow such as `while` and `conditional_block` is not imported; export the program without it",

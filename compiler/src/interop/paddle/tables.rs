@@ -94,10 +94,7 @@ impl VarEntry {
 
     /// Readable entries, if they say everything.
     fn plain(&self, cx: &Context) -> Option<Vec<(raddle_dialect::ir::Ident, Attr)>> {
-        let mut entries = vec![(
-            cx.ident("type"),
-            cx.type_attr(tensor_type(cx, &self.desc)?),
-        )];
+        let mut entries = vec![(cx.ident("type"), cx.type_attr(tensor_type(cx, &self.desc)?))];
         let lod = self.desc.r#type.lod_tensor.as_ref()?.lod_level;
         entries.extend(lod.map(|lod| (cx.ident("lod"), i32_attr(cx, lod))));
         for (name, flag) in flags(&self.desc) {

@@ -337,11 +337,7 @@ fn strings(cx: &Context, items: &[Attr]) -> Option<Vec<Vec<u8>>> {
         .collect()
 }
 
-fn dense(
-    cx: &Context,
-    element: raddle_dialect::ir::Type,
-    bytes: impl Iterator<Item = u8>,
-) -> Attr {
+fn dense(cx: &Context, element: raddle_dialect::ir::Type, bytes: impl Iterator<Item = u8>) -> Attr {
     cx.attr(AttrData::DenseArray {
         element,
         bytes: bytes.collect(),

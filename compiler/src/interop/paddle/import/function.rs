@@ -156,9 +156,10 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
         let Some(axes) = self.axes(at, op, mapping) else {
             return self.abandon(at, op);
         };
-        let (Some(inputs), Some(outputs)) =
-            (self.operands(at, op, mapping), self.results(at, op, mapping))
-        else {
+        let (Some(inputs), Some(outputs)) = (
+            self.operands(at, op, mapping),
+            self.results(at, op, mapping),
+        ) else {
             return self.abandon(at, op);
         };
         let reading = Reading {
@@ -185,7 +186,11 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
     /// their own.
     fn abandon(&mut self, at: usize, op: &'a Op) {
         for name in op.outputs.iter().flat_map(|s| &s.args) {
-            let Some(ty) = self.source.program.var(name).and_then(|v| tensor_type(self.cx, &v.desc))
+            let Some(ty) = self
+                .source
+                .program
+                .var(name)
+                .and_then(|v| tensor_type(self.cx, &v.desc))
             else {
                 continue;
             };
@@ -248,7 +253,10 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
             self.error(
                 at,
                 "E0814",
-                format!("ring {id} does not list its ranks in row-major order, on which `{}` depends", op.kind),
+                format!(
+                    "ring {id} does not list its ranks in row-major order, on which `{}` depends",
+                    op.kind
+                ),
                 "list the members of rings in ascending order",
             );
             return None;
@@ -262,7 +270,10 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
                 self.error(
                     at,
                     "E0815",
-                    format!("`{}` uses variable `{name}`, which is not declared", op.kind),
+                    format!(
+                        "`{}` uses variable `{name}`, which is not declared",
+                        op.kind
+                    ),
                     "every variable of an op is listed among the block's variables",
                 );
                 None
@@ -481,7 +492,10 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
             self.error(
                 at,
                 "E0813",
-                format!("slots of `{}` hold unlike numbers of variables", mapping.paddle),
+                format!(
+                    "slots of `{}` hold unlike numbers of variables",
+                    mapping.paddle
+                ),
                 "`X` and `Out` hold the same number, at least one, and the others one each",
             );
             return None;
@@ -512,7 +526,11 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
         }
         if mapping.special == Special::CheckFinite && count > 1 {
             let flags: Vec<_> = created.iter().map(|&op| self.rw.result(op, 1)).collect();
-            let role: Vec<_> = attrs.iter().filter(|a| a.0 == "dist.role").copied().collect();
+            let role: Vec<_> = attrs
+                .iter()
+                .filter(|a| a.0 == "dist.role")
+                .copied()
+                .collect();
             let any = self
                 .rw
                 .build("dist.any_of", loc, &flags, &[outputs.types[count]], &role);

@@ -30,11 +30,7 @@ pub(super) struct Global {
 impl Globals {
     /// Collects the persistable variables that ops of either program use. A variable of the same name in both programs is
     /// one global.
-    pub(super) fn collect(
-        cx: &Context,
-        rank: &RankProgram,
-        diagnostics: &mut Diagnostics,
-    ) -> Self {
+    pub(super) fn collect(cx: &Context, rank: &RankProgram, diagnostics: &mut Diagnostics) -> Self {
         let mut globals = Self::default();
         let programs = [&rank.main, &rank.startup];
         for program in programs {
@@ -55,16 +51,12 @@ impl Globals {
                         Diagnostic::error(
                             "E0816",
                             loc,
-                            format!(
-                                "variable `{name}` is not a dense tensor of a known data type"
-                            ),
+                            format!("variable `{name}` is not a dense tensor of a known data type"),
                         )
                         .help("only LOD_TENSOR variables are imported"),
                     ),
                     (Some(ty), None) => {
-                        globals
-                            .index
-                            .insert(var.name.clone(), globals.list.len());
+                        globals.index.insert(var.name.clone(), globals.list.len());
                         globals.list.push(Global {
                             name: var.name.clone(),
                             ty,

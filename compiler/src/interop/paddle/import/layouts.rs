@@ -91,7 +91,12 @@ impl Request<'_> {
             }
         }
         let ranks: Vec<usize> = inputs.iter().map(|&v| rank(module, v)).collect();
-        self.report(rw, (&globals, &guessed), (&names, &defaulted, step), diagnostics);
+        self.report(
+            rw,
+            (&globals, &guessed),
+            (&names, &defaulted, step),
+            diagnostics,
+        );
         self.write(rw, step, &globals, &ranks, &layouts);
     }
 
@@ -99,7 +104,10 @@ impl Request<'_> {
         let cx = module.cx();
         let block = module.body(init);
         let mut broadcast: HashMap<&str, Vec<&str>, FxBuildHasher> = HashMap::default();
-        for store in module.block_ops(block).filter(|&o| module.is(o, "dist.store")) {
+        for store in module
+            .block_ops(block)
+            .filter(|&o| module.is(o, "dist.store"))
+        {
             if let Some(name) = module.symbol_attr(store, "global") {
                 broadcast.insert(name, broadcast_axes(module, module.operand(store, 0)));
             }
@@ -116,8 +124,8 @@ impl Request<'_> {
             let scalar = shape.iter().all(|&d| d == 1);
             let over = broadcast.get(name).map_or(&[][..], |a| a);
             let replicated = self.mesh.axes().iter().zip(self.mesh.sizes());
-            let replicated =
-                replicated.map(|(axis, &size)| scalar || size == 1 || over.contains(&axis.as_str()));
+            let replicated = replicated
+                .map(|(axis, &size)| scalar || size == 1 || over.contains(&axis.as_str()));
             by_name.insert(name.to_owned(), globals.len());
             globals.push(GlobalInfo {
                 op,
@@ -168,8 +176,9 @@ impl Request<'_> {
     ) -> Option<Vec<Option<Vec<State>>>> {
         let mut fail = |message: String| {
             diagnostics.push(
-                Diagnostic::error("E0808", self.mesh_loc, message)
-                    .help(format!("the data inputs are {names:?}; give one list of axes per dimension")),
+                Diagnostic::error("E0808", self.mesh_loc, message).help(format!(
+                    "the data inputs are {names:?}; give one list of axes per dimension"
+                )),
             );
         };
         let mut states = vec![None; inputs.len()];
@@ -183,7 +192,11 @@ impl Request<'_> {
                 return None;
             }
             let mut own = vec![State::Replicated; self.mesh.axes().len()];
-            for (dim, axis) in dims.iter().enumerate().flat_map(|(d, a)| a.iter().map(move |a| (d, a))) {
+            for (dim, axis) in dims
+                .iter()
+                .enumerate()
+                .flat_map(|(d, a)| a.iter().map(move |a| (d, a)))
+            {
                 match self.mesh.axis(axis) {
                     Some(axis) if own[axis] == State::Replicated => own[axis] = State::Cut(dim),
                     Some(_) => {
@@ -191,7 +204,9 @@ impl Request<'_> {
                         return None;
                     }
                     None => {
-                        fail(format!("`inputs` cuts `{name}` over `{axis}`, which is no axis"));
+                        fail(format!(
+                            "`inputs` cuts `{name}` over `{axis}`, which is no axis"
+                        ));
                         return None;
                     }
                 }
@@ -318,11 +333,14 @@ fn rank(module: &Module, value: ValueId) -> usize {
 }
 
 fn has_rows(module: &Module, value: ValueId) -> bool {
-    shape(module.cx(), module, value).first().is_some_and(|&d| d != 1)
+    shape(module.cx(), module, value)
+        .first()
+        .is_some_and(|&d| d != 1)
 }
 
 fn shape<'a>(cx: &'a Context, module: &Module, value: ValueId) -> &'a [i64] {
-    cx.as_tensor(module.ty(value)).map_or(&[], |(shape, _)| shape)
+    cx.as_tensor(module.ty(value))
+        .map_or(&[], |(shape, _)| shape)
 }
 
 fn same_shape(module: &Module, a: OpId, b: OpId) -> bool {

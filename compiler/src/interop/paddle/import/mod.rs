@@ -300,7 +300,9 @@ impl Importer<'_, '_> {
             }
             _ => Vec::new(),
         };
-        if kind == "init" && let Some((name, _)) = inputs.first() {
+        if kind == "init"
+            && let Some((name, _)) = inputs.first()
+        {
             self.diagnostics.push(
                 Diagnostic::error(
                     "E0819",

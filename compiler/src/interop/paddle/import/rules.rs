@@ -182,7 +182,10 @@ impl<'m> Facts<'m> {
 
     fn shape(&self, value: ValueId) -> &'m [i64] {
         let ty = self.module.ty(value);
-        self.module.cx().as_tensor(ty).map_or(&[], |(shape, _)| shape)
+        self.module
+            .cx()
+            .as_tensor(ty)
+            .map_or(&[], |(shape, _)| shape)
     }
 
     fn visit(&mut self, op: OpId) {
@@ -268,8 +271,12 @@ impl<'m> Facts<'m> {
                 }
                 self.carry_replication(&operands, &results);
             }
-            "dist.reduce_sum" | "dist.reduce_mean" | "dist.reduce_max" | "dist.reduce_any"
-            | "dist.squared_l2_norm" | "dist.stack" => {
+            "dist.reduce_sum"
+            | "dist.reduce_mean"
+            | "dist.reduce_max"
+            | "dist.reduce_any"
+            | "dist.squared_l2_norm"
+            | "dist.stack" => {
                 self.carry_replication(&operands, &results);
             }
             "dist.fill" => self.learn(results[0], State::Replicated),
@@ -332,7 +339,8 @@ impl<'m> Facts<'m> {
         if let State::Cut(dim) = self.of(result) {
             for &operand in operands {
                 let lead = rank - self.shape(operand).len().min(rank);
-                if dim >= lead && self.shape(operand).get(dim - lead) == self.shape(result).get(dim) {
+                if dim >= lead && self.shape(operand).get(dim - lead) == self.shape(result).get(dim)
+                {
                     self.learn(operand, State::Cut(dim - lead));
                 }
             }
@@ -384,7 +392,11 @@ impl<'m> Facts<'m> {
         let cx = module.cx();
         let dims = module.attr(op, "dims").and_then(|a| cx.as_i64_array(a));
         let axes = module.attr(op, "axes").and_then(|a| cx.as_array(a));
-        for (dim, axes) in dims.unwrap_or_default().iter().zip(axes.unwrap_or_default()) {
+        for (dim, axes) in dims
+            .unwrap_or_default()
+            .iter()
+            .zip(axes.unwrap_or_default())
+        {
             if cx
                 .as_string_array(*axes)
                 .is_some_and(|axes| axes.contains(&self.axis))

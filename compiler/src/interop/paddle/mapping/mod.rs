@@ -124,10 +124,7 @@ impl Mapping {
 
     /// Whether one Paddle op becomes one `dist` op per tensor of its first slot.
     pub(super) fn spreads(&self) -> bool {
-        matches!(
-            self.special,
-            Special::CheckFinite | Special::UpdateScaling
-        )
+        matches!(self.special, Special::CheckFinite | Special::UpdateScaling)
     }
 
     /// Whether inputs other than parameter, gradient, learning rate and flags are state of the parameter.

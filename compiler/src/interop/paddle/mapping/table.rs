@@ -34,7 +34,10 @@ impl Mapping {
     }
 }
 
-const MATMUL: &[Rule] = &[Bool("trans_x", "transpose_a"), Bool("trans_y", "transpose_b")];
+const MATMUL: &[Rule] = &[
+    Bool("trans_x", "transpose_a"),
+    Bool("trans_y", "transpose_b"),
+];
 const APPROXIMATE: &[Rule] = &[Bool("approximate", "approximate")];
 const LAYER_NORM: &[Rule] = &[
     Int("begin_norm_axis", "begin_norm_axis"),
@@ -194,7 +197,13 @@ pub(super) static TABLE: &[Mapping] = &[
     row(
         "update_loss_scaling",
         "dist.update_loss_scaling",
-        &["X", "FoundInfinite", "PrevLossScaling", "InGoodSteps", "InBadSteps"],
+        &[
+            "X",
+            "FoundInfinite",
+            "PrevLossScaling",
+            "InGoodSteps",
+            "InBadSteps",
+        ],
         &["Out", "LossScaling", "OutGoodSteps", "OutBadSteps"],
     )
     .rules(&[

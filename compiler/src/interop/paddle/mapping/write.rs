@@ -27,7 +27,11 @@ impl Writing<'_> {
             attrs.extend(self.rule(rule));
         }
         self.special(&mut attrs);
-        if let Some(role) = self.module.str_attr(self.op, "dist.role").and_then(role_code) {
+        if let Some(role) = self
+            .module
+            .str_attr(self.op, "dist.role")
+            .and_then(role_code)
+        {
             attrs.push(("op_role", Value::Int(role)));
         }
         attrs.sort_by_key(|&(name, _)| name);
@@ -61,7 +65,12 @@ impl Writing<'_> {
             | Special::UpdateScaling => {}
             Special::Elementwise => attrs.push(("axis", Value::Int(-1))),
             Special::Cast => {
-                let from = self.element(self.module.operands(self.op).next().map(|v| self.module.ty(v)));
+                let from = self.element(
+                    self.module
+                        .operands(self.op)
+                        .next()
+                        .map(|v| self.module.ty(v)),
+                );
                 let to = self.element(self.result_type());
                 attrs.extend(from.map(|code| ("in_dtype", Value::Int(code))));
                 attrs.extend(to.map(|code| ("out_dtype", Value::Int(code))));
@@ -134,7 +143,10 @@ impl Writing<'_> {
     fn shape_attrs(&self, attrs: &mut Vec<(&'static str, Value)>) {
         let shape = self.shape(self.result_type()).to_vec();
         attrs.push(("shape", Value::Longs(shape)));
-        attrs.extend(self.element(self.result_type()).map(|code| ("dtype", Value::Int(code))));
+        attrs.extend(
+            self.element(self.result_type())
+                .map(|code| ("dtype", Value::Int(code))),
+        );
     }
 
     fn shift(&self, index: usize) -> Vec<&str> {
