@@ -22,7 +22,7 @@ pub enum Error {
     #[error("axis '{0}' must have a size of at least 1")]
     EmptyAxis(String),
     /// Too many ranks.
-    #[error("a mesh has at most 2147483648 ranks")]
+    #[error("a mesh has at most 1048576 ranks")]
     MeshTooLarge,
     /// The mesh has no such axis.
     #[error("the mesh has no axis '{axis}'")]

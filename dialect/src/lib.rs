@@ -5,6 +5,7 @@
 pub mod diag;
 mod error;
 pub mod ir;
+pub mod layout;
 pub mod mesh;
 pub mod ops;
 pub mod reference;

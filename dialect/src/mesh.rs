@@ -6,6 +6,9 @@
 use crate::error::Error;
 use crate::ir::{Module, OpId};
 
+/// The largest mesh, in ranks.
+pub const MAX_RANKS: usize = 1 << 20;
+
 /// A grid of devices with named axes. Ranks are numbered row-major: the last axis varies fastest.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Mesh {
@@ -17,7 +20,7 @@ impl Mesh {
     /// A mesh with these axes, slowest first, and as many sizes.
     ///
     /// # Errors
-    /// If the lengths differ, a name is empty or repeated, a size is 0, or there are more than 2³¹ ranks.
+    /// If the lengths differ, a name is empty or repeated, a size is 0, or there are more than [`MAX_RANKS`].
     pub fn new(axes: Vec<String>, sizes: Vec<usize>) -> Result<Self, Error> {
         if axes.len() != sizes.len() {
             return Err(Error::MeshLengths {
@@ -39,7 +42,7 @@ impl Mesh {
         sizes
             .iter()
             .try_fold(1usize, |n, &size| {
-                n.checked_mul(size).filter(|&n| n <= 1 << 31)
+                n.checked_mul(size).filter(|&n| n <= MAX_RANKS)
             })
             .ok_or(Error::MeshTooLarge)?;
         Ok(Self { axes, sizes })

@@ -7,7 +7,7 @@ use rustc_hash::FxBuildHasher;
 use super::dominance::DominanceCache;
 use super::module::{BlockId, Module, OpId};
 use crate::diag::{Diagnostic, Diagnostics};
-use crate::ops::{OpVerifier, Traits};
+use crate::ops::{OpVerifier, Scopes, Traits, classes, conform};
 
 /// A module that has passed [`verify`]. Only `verify` makes one.
 #[derive(Clone)]
@@ -55,6 +55,7 @@ pub fn verify(
         module: &module,
         options,
         dominance: DominanceCache::default(),
+        scopes: Scopes::default(),
         found: &mut found,
     };
     for op in module.walk_all() {
@@ -73,6 +74,7 @@ struct Verifier<'a> {
     module: &'a Module,
     options: VerifyOptions,
     dominance: DominanceCache,
+    scopes: Scopes,
     found: &'a mut Diagnostics,
 }
 
@@ -82,12 +84,18 @@ impl Verifier<'_> {
         let def = module.def_of(op);
         match def {
             Some(def) => {
-                if let Some(verify) = def.verify {
-                    verify(&mut OpVerifier {
-                        module,
-                        op,
-                        diagnostics: self.found,
-                    });
+                let mut v = OpVerifier {
+                    module,
+                    op,
+                    diagnostics: self.found,
+                    scopes: &self.scopes,
+                };
+                let conforms = def.dialect() != "dist" || conform::conform(&mut v, def);
+                if let (Some(verify), true) = (def.verify, conforms) {
+                    verify(&mut v);
+                }
+                if def.name == "builtin.module" {
+                    classes::verify_class(&mut v);
                 }
             }
             None if !self.options.allow_unregistered => self.unregistered(op),

@@ -1,6 +1,6 @@
 //! The form of an op's definition.
 
-use super::InferCx;
+use super::{InferCx, Scopes};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::error::Error;
 use crate::ir::{Attr, Context, Module, OpId, Type, ValueId};
@@ -329,6 +329,8 @@ pub struct OpVerifier<'a> {
     pub op: OpId,
     /// Where findings go.
     pub diagnostics: &'a mut Diagnostics,
+    /// What is around the op.
+    pub scopes: &'a Scopes,
 }
 
 impl OpVerifier<'_> {
@@ -340,6 +342,13 @@ impl OpVerifier<'_> {
     /// Reports an error at the op; MLIR's form, `'dialect.op' op message`.
     pub fn error(&mut self, code: &'static str, message: impl std::fmt::Display) {
         let d = self.diagnostic(code, message);
+        self.diagnostics.push(d);
+    }
+
+    /// Reports an error at the op that has a code and perhaps advice of its own.
+    pub fn report(&mut self, error: &Error) {
+        let mut d = self.diagnostic(error.code(), error);
+        d.help = error.help();
         self.diagnostics.push(d);
     }
 

@@ -4,7 +4,9 @@
 pub mod amp;
 mod args;
 mod attributes;
+pub(crate) mod classes;
 pub mod collectives;
+pub(crate) mod conform;
 mod def;
 pub mod elementwise;
 mod groups;
@@ -15,6 +17,7 @@ pub mod normalisation;
 pub mod optimizers;
 mod parts;
 pub mod reduce;
+mod scopes;
 pub mod shape;
 pub mod structure;
 pub mod unary;
@@ -27,8 +30,10 @@ pub use def::{
 
 pub use args::Args;
 pub use attributes::{Attributes, Attrs, DictAttributes, OpAttributes, Value, value};
+pub use conform::matches as attr_matches;
 pub use groups::{OPERAND_SEGMENTS, RESULT_SEGMENTS, SegmentError, segments};
 pub use infer::{InferCx, Request, infer};
+pub use scopes::{Scope, Scopes};
 
 use std::collections::HashMap;
 

@@ -1,7 +1,14 @@
 //! Structure: the mesh of devices, and the globals that hold what lives longer than one run of a function.
 
 use super::parts::{attr, one, optional_attr};
-use super::{AttrKind, Custom, Effects, OpDef, Pretty, Traits, TypeShape, Uniform};
+use super::{
+    AttrKind, Custom, Effects, OpDef, OpVerifier, Pretty, Traits, TypeShape, Uniform, classes,
+};
+use crate::error::Error;
+use crate::ir::AttrData;
+use crate::layout::Layout;
+use crate::mesh::Mesh;
+use crate::tensor_type::TensorType;
 
 /// `dist.mesh`
 pub const MESH: OpDef = OpDef {
@@ -26,6 +33,7 @@ classes beside it, nested modules with `dist.mesh = @name`, are disjoint and cov
     },
     effects: Effects::Opaque,
     pretty: Pretty::Custom(Custom::Mesh),
+    verify: Some(verify_mesh),
     ..OpDef::NONE
 };
 
@@ -67,6 +75,7 @@ others count as zero), and every other axis holds equal copies. State names its 
             .symbol("sym_name")
             .word("kind"),
     ),
+    verify: Some(verify_global),
     ..OpDef::NONE
 };
 
@@ -83,6 +92,7 @@ pub const LOAD: OpDef = OpDef {
     )],
     effects: Effects::Reads,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).symbol("global")),
+    verify: Some(verify_access),
     ..OpDef::NONE
 };
 
@@ -99,8 +109,128 @@ pub const STORE: OpDef = OpDef {
     )],
     effects: Effects::Writes,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).symbol("global")),
+    verify: Some(verify_access),
     ..OpDef::NONE
 };
+
+fn verify_mesh(v: &mut OpVerifier) {
+    if v.module.parent_op(v.op) != Some(v.module.root()) {
+        v.error("E0324", "must stand in the top module");
+        return;
+    }
+    match Mesh::from_op(v.module, v.op) {
+        Ok(mesh) => classes::verify_cover(v, &mesh),
+        Err(error) => v.report(&error),
+    }
+}
+
+fn verify_global(v: &mut OpVerifier) {
+    let (module, cx) = (v.module, v.module.cx());
+    let parent = module.parent_op(v.op);
+    if !parent.is_some_and(|p| module.is(p, "builtin.module")) {
+        v.error("E0332", "must stand directly in a module");
+    }
+    let ty = module
+        .attr(v.op, "type")
+        .and_then(|a| cx.as_type(a))
+        .ok_or_else(|| Error::op("E0301", "requires attribute 'type'"))
+        .and_then(|ty| TensorType::of(cx, ty));
+    let ty = match ty {
+        Ok(ty) if ty.elements().is_some() => ty,
+        Ok(ty) => {
+            v.error(
+                "E0332",
+                format!("must have a static shape, but its type is {ty}"),
+            );
+            return;
+        }
+        Err(error) => {
+            v.error("E0306", format!("attribute 'type' {error}"));
+            return;
+        }
+    };
+    match classes::mesh_around(v) {
+        Err(error) => v.report(&error),
+        Ok(mesh) => {
+            let layout = module.attr(v.op, "layout").map(|a| cx.attr_data(a));
+            if let Some(AttrData::Layout(layout)) = layout
+                && let Err(error) = Layout::from_data(cx, layout, &mesh, ty.rank())
+            {
+                v.report(&error);
+            }
+        }
+    }
+    verify_parameter(v);
+}
+
+/// `of` names a parameter of the same module.
+fn verify_parameter(v: &mut OpVerifier) {
+    let (module, scope) = (v.module, v.scopes.around(v.module, v.op));
+    let Some(name) = module.symbol_attr(v.op, "of") else {
+        return;
+    };
+    if module.str_attr(v.op, "kind") != Some("state") {
+        v.error("E0334", "has 'of', but is not state");
+    }
+    let ident = module.cx().ident(name);
+    let target = scope.module.and_then(|m| v.scopes.symbol(module, m, ident));
+    let is_parameter = target.is_some_and(|t| {
+        module.is(t, "dist.global") && module.str_attr(t, "kind") == Some("parameter")
+    });
+    if !is_parameter {
+        let d = v
+            .diagnostic(
+                "E0334",
+                format!("is state of @{name}, which is not a parameter of this module"),
+            )
+            .help("`of` names a `dist.global` of kind `parameter` beside it");
+        v.diagnostics.push(d);
+    }
+}
+
+/// A load's or store's global exists and has the value's type.
+fn verify_access(v: &mut OpVerifier) {
+    let (module, cx) = (v.module, v.module.cx());
+    let Some(name) = module.symbol_attr(v.op, "global") else {
+        return;
+    };
+    let scope = v.scopes.around(module, v.op).module;
+    let global = scope
+        .and_then(|m| v.scopes.symbol(module, m, cx.ident(name)))
+        .filter(|&g| module.is(g, "dist.global"));
+    let Some(global) = global else {
+        let d = v
+            .diagnostic(
+                "E0330",
+                format!("names @{name}, which is not a global of this module"),
+            )
+            .help(format!(
+                "declare it: `dist.global @{name} parameter {{layout = …}} : …`"
+            ));
+        v.diagnostics.push(d);
+        return;
+    };
+    let value = match module.num_results(v.op) {
+        0 => v.operand_type(0),
+        _ => v.result_type(0),
+    };
+    let declared = module.attr(global, "type").and_then(|a| cx.as_type(a));
+    let types = (
+        TensorType::of(cx, value),
+        declared.map(|ty| TensorType::of(cx, ty)),
+    );
+    if let (Ok(value), Some(Ok(declared))) = types
+        && value != declared
+    {
+        let d = v
+            .diagnostic(
+                "E0331",
+                format!("has a value of type {value}, but @{name} is {declared}"),
+            )
+            .note(Some(module.loc(global).into()), "declared here");
+        v.diagnostics.push(d);
+    }
+}
 
 /// The family.
 pub static OPS: &[OpDef] = &[MESH, GLOBAL, LOAD, STORE];
