@@ -1,9 +1,9 @@
 //! The Raddle compiler: passes on `dist` modules, the schedule room, code generation and the doors to other systems.
 
+pub mod bundle;
 pub mod codegen;
 pub mod driver;
 mod error;
-pub mod interop;
 pub mod pass;
 pub mod schedule;
 pub mod transforms;

@@ -12,7 +12,7 @@ pub(crate) mod elementwise;
 pub(crate) mod linear;
 pub(crate) mod normalisation;
 pub(crate) mod optimizers;
-pub(crate) mod random;
+pub mod random;
 pub(crate) mod reduce;
 mod rounding;
 pub(crate) mod shape;

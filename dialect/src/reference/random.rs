@@ -18,7 +18,7 @@ fn bits(stream: u64, position: u64) -> u64 {
 }
 
 /// Uniform in [0, 1).
-pub(crate) fn unit(stream: u64, position: u64) -> f64 {
+pub fn unit(stream: u64, position: u64) -> f64 {
     (bits(stream, position) >> 11) as f64 / (1u64 << 53) as f64
 }
 

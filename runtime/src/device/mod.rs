@@ -1,0 +1,3 @@
+//! Devices: what plays the instructions of a bundle.
+
+pub mod reference;

@@ -1,0 +1,165 @@
+//! Where ranks meet: collectives, and sends with their receives.
+//!
+//! Calls of a group are matched by kind, axes, reduction, root, dimension, dtype and shape. The order in which ranks arrive
+//! does not matter; which calls they make, in which order, does.
+
+use std::collections::HashMap;
+
+use raddle_bundle::{Instr, Value};
+use raddle_dialect::reference::Tensor;
+
+use super::program::Program;
+use super::rank::RankRun;
+use super::{Mode, Observer};
+use crate::error::RuntimeError;
+
+/// Who has come and waits.
+pub(super) struct Meeting<'p> {
+    program: &'p Program,
+    /// By the ranks that have to come: those that have.
+    waiting: HashMap<Vec<usize>, Vec<usize>>,
+}
+
+impl<'p> Meeting<'p> {
+    pub fn new(program: &'p Program) -> Self {
+        Self {
+            program,
+            waiting: HashMap::new(),
+        }
+    }
+
+    /// Notes that a rank has come to its instruction. Returns the group, in group order, if it was the last to come.
+    pub fn arrive(
+        &mut self,
+        rank: usize,
+        runs: &[RankRun],
+    ) -> Result<Option<Vec<usize>>, RuntimeError> {
+        let group = self
+            .program
+            .group(rank, runs[rank].instr())
+            .map_err(|why| runs[rank].failed(runs[rank].instr(), why))?;
+        let here = self.waiting.entry(group).or_default();
+        if let Some(&first) = here.first() {
+            agree(&runs[first], &runs[rank])?;
+        }
+        here.push(rank);
+        let group = self.program.group(rank, runs[rank].instr());
+        let group = group.map_err(|why| runs[rank].failed(runs[rank].instr(), why))?;
+        if here.len() < group.len() {
+            return Ok(None);
+        }
+        self.waiting.remove(&group);
+        Ok(Some(group))
+    }
+}
+
+/// Two calls of one group fit together.
+fn agree(a: &RankRun, b: &RankRun) -> Result<(), RuntimeError> {
+    let (left, right) = (a.instr(), b.instr());
+    let same = if is_transfer(left) && is_transfer(right) {
+        left.op != right.op
+            && left.attrs.get("tag") == right.attrs.get("tag")
+            && transferred(a)? == transferred(b)?
+    } else {
+        let types = |run: &RankRun| -> Result<Vec<_>, RuntimeError> {
+            let operands = run.operands(run.instr())?;
+            Ok(operands.iter().map(Tensor::ty).collect())
+        };
+        left.op == right.op && agreeing(left) == agreeing(right) && types(a)? == types(b)?
+    };
+    if same {
+        return Ok(());
+    }
+    Err(RuntimeError::Mismatch {
+        sites: vec![a.call_site(), b.call_site()],
+    })
+}
+
+fn is_transfer(instr: &Instr) -> bool {
+    matches!(instr.op.as_str(), "dist.send" | "dist.recv")
+}
+
+/// Type of what a send or receive carries.
+fn transferred(run: &RankRun) -> Result<String, RuntimeError> {
+    let instr = run.instr();
+    Ok(match instr.results.first() {
+        Some((_, ty)) => ty.to_string(),
+        None => run.operands(instr)?[0].ty().to_string(),
+    })
+}
+
+/// The attributes in which all calls of a group have to agree.
+fn agreeing(instr: &Instr) -> Vec<(&str, &Value)> {
+    instr
+        .attrs
+        .iter()
+        .filter(|(name, _)| !name.contains('.'))
+        .map(|(name, value)| (name.as_str(), value))
+        .collect()
+}
+
+/// A call as messages show it.
+pub(super) fn describe(instr: &Instr, operands: Option<&[Tensor]>) -> String {
+    let mut text = instr.op.clone();
+    for (name, value) in agreeing(instr) {
+        text += &format!(" {name}={}", show(value));
+    }
+    let types: Vec<_> = operands
+        .unwrap_or_default()
+        .iter()
+        .map(|t| t.ty().to_string())
+        .collect();
+    if !types.is_empty() {
+        text += &format!(" : {}", types.join(", "));
+    }
+    text
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Value::Unit => "unit".into(),
+        Value::Bool(v) => v.to_string(),
+        Value::Int(v) => v.to_string(),
+        Value::Float(v) => v.to_string(),
+        Value::Str(v) => v.clone(),
+        Value::Ints(v) => format!("{v:?}"),
+        Value::List(v) => format!("[{}]", v.iter().map(show).collect::<Vec<_>>().join(", ")),
+        Value::Dict(v) => {
+            let items: Vec<_> = v.iter().map(|(k, v)| format!("{k}={}", show(v))).collect();
+            format!("{{{}}}", items.join(", "))
+        }
+    }
+}
+
+/// Carries out the call that a whole group has come to.
+pub(super) fn complete(
+    group: &[usize],
+    runs: &mut [RankRun],
+    mode: Mode,
+    observer: &mut dyn Observer,
+) -> Result<(), RuntimeError> {
+    let mut inputs = Vec::with_capacity(group.len());
+    for &rank in group {
+        inputs.extend(runs[rank].operands(runs[rank].instr())?);
+    }
+    let first = &runs[group[0]];
+    let results = match first.collective() {
+        _ if is_transfer(first.instr()) => {
+            let sent = inputs.first().cloned();
+            let received = |&rank: &usize| match runs[rank].instr().op.as_str() {
+                "dist.recv" => sent.clone().into_iter().collect(),
+                _ => vec![],
+            };
+            group.iter().map(received).collect()
+        }
+        Some(def) if !inputs.is_empty() => Program::combine(def, first.instr(), &inputs)
+            .map_err(|why| first.failed(first.instr(), why))?,
+        // A barrier.
+        _ => vec![vec![]; group.len()],
+    };
+    for (&rank, results) in group.iter().zip(results) {
+        let instr = runs[rank].instr();
+        runs[rank].finish(instr, results, mode, observer)?;
+    }
+    Ok(())
+}

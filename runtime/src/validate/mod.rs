@@ -1,0 +1,299 @@
+//! Validation: does a rewritten program still compute what it did?
+//!
+//! Two bundles run side by side on the reference device, on all ranks, for a few steps, from the same random inputs and the
+//! same random state. Losses, the gradient that reaches each optimizer op, and every global must agree.
+
+mod init;
+mod state;
+mod trace;
+
+use std::collections::{BTreeMap, HashMap};
+
+use raddle_bundle::{Bundle, FunctionKind};
+use raddle_dialect::reference::Tensor;
+
+pub use init::check_init;
+
+use crate::RuntimeError;
+use crate::device::reference::{Machine, Mode, Program};
+use trace::GradientTrace;
+
+/// How to validate.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Seed of inputs and state.
+    pub seed: u64,
+    /// Training steps to run.
+    pub steps: usize,
+    /// Largest accepted ‖a−b‖ / ‖a‖ in exact mode.
+    pub tolerance: f64,
+}
+
+impl Options {
+    /// Three steps at 1e-10.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            steps: 3,
+            tolerance: 1e-10,
+        }
+    }
+}
+
+/// What was compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// The value that a step returns.
+    Loss,
+    /// The gradient that reaches an optimizer op.
+    Gradient,
+    /// A global after a step.
+    Global,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            Kind::Loss => "loss",
+            Kind::Gradient => "gradient",
+            Kind::Global => "global",
+        })
+    }
+}
+
+/// A value that changed.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// What it is.
+    pub kind: Kind,
+    /// The global's or parameter's name; for a loss its number.
+    pub name: String,
+    /// The rank on which it was read before.
+    pub rank: usize,
+    /// The step, from 0.
+    pub step: usize,
+    /// ‖a−b‖ / ‖a‖; infinite if the value is gone or has another shape.
+    pub relative: f64,
+    /// What happened, if not a number.
+    pub why: Option<String>,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let Difference {
+            kind,
+            name,
+            rank,
+            step,
+            ..
+        } = self;
+        write!(f, "{kind} '{name}' on rank {rank} in step {step} ")?;
+        match &self.why {
+            Some(why) => f.write_str(why),
+            None => write!(f, "differs by {:.3e}", self.relative),
+        }
+    }
+}
+
+/// The outcome of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// How many values were compared, by kind.
+    pub compared: BTreeMap<Kind, usize>,
+    /// Largest relative difference in exact mode, by kind.
+    pub largest: BTreeMap<Kind, f64>,
+    /// Largest relative difference in rounded mode, by kind: reported, not judged.
+    pub largest_rounded: BTreeMap<Kind, f64>,
+    /// Differences over the tolerance, in the order found.
+    pub failures: Vec<Difference>,
+}
+
+impl Report {
+    /// Whether the programs agree.
+    pub fn passed(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+/// Runs both programs and compares them.
+///
+/// # Errors
+/// If a program cannot be run at all; differences are in the report.
+pub fn compare(before: &Bundle, after: &Bundle, options: Options) -> Result<Report, RuntimeError> {
+    let before = Program::load(before)?;
+    let after = Program::load(after)?;
+    let mut report = Report::default();
+    let exact = [
+        record(&before, &before, Mode::Exact, options)?,
+        record(&after, &before, Mode::Exact, options)?,
+    ];
+    for difference in differences(&before, &exact) {
+        *report.compared.entry(difference.kind).or_default() += 1;
+        let largest = report.largest.entry(difference.kind).or_default();
+        *largest = largest.max(difference.relative);
+        if difference.relative.is_nan() || difference.relative > options.tolerance {
+            report.failures.push(difference);
+        }
+    }
+    let rounded = [
+        record(&before, &before, Mode::Rounded, options)?,
+        record(&after, &before, Mode::Rounded, options)?,
+    ];
+    for difference in differences(&before, &rounded) {
+        let largest = report.largest_rounded.entry(difference.kind).or_default();
+        *largest = largest.max(difference.relative);
+    }
+    Ok(report)
+}
+
+/// Everything that a run shows: by kind, step, name and rank.
+type Record = BTreeMap<(Kind, usize, String), HashMap<usize, Tensor>>;
+
+/// The functions of a step, in the order in which they run.
+const PER_MICROBATCH: [FunctionKind; 5] = [
+    FunctionKind::Step,
+    FunctionKind::Forward,
+    FunctionKind::Backward,
+    FunctionKind::BackwardB,
+    FunctionKind::BackwardW,
+];
+
+/// Runs `program` from the random state and inputs that belong to `origin`.
+fn record(
+    program: &Program,
+    origin: &Program,
+    mode: Mode,
+    options: Options,
+) -> Result<Record, RuntimeError> {
+    let mut machine = Machine::new(program, mode);
+    let draws = state::draws(origin);
+    for rank in 0..program.mesh().ranks() {
+        for global in &program.class_of(rank).globals {
+            let draw = draws.get(global.name.as_str()).copied().unwrap_or_default();
+            // A rewrite may change who holds a global, not what it holds.
+            let known = origin.class_of(rank).global(&global.name);
+            let global = known.unwrap_or(global);
+            let value = state::global(program.mesh(), rank, global, draw, options.seed);
+            machine.set_global(rank, &global.name, keep(value, mode));
+        }
+    }
+    let mut record = Record::new();
+    for step in 0..options.steps {
+        let microbatches = program.classes().iter().map(|c| c.microbatches).max();
+        let mut trace = GradientTrace::new(program);
+        for microbatch in 0..microbatches.unwrap_or(1) {
+            for kind in PER_MICROBATCH {
+                if program.classes().iter().all(|c| c.function(kind).is_none()) {
+                    continue;
+                }
+                let salt = (step * microbatches.unwrap_or(1) + microbatch) as u64;
+                let inputs = (0..program.mesh().ranks())
+                    .map(|rank| {
+                        let inputs = state::inputs(program, rank, kind, options.seed, salt);
+                        inputs.into_iter().map(|t| keep(t, mode)).collect()
+                    })
+                    .collect::<Vec<_>>();
+                trace.enter(kind);
+                let returned = machine.run(kind, &inputs, &mut trace)?;
+                for (rank, values) in returned.into_iter().enumerate() {
+                    for (at, value) in values.into_iter().enumerate() {
+                        let name = format!("{at} of micro-batch {microbatch}");
+                        let key = (Kind::Loss, step, name);
+                        record.entry(key).or_default().insert(rank, value);
+                    }
+                }
+            }
+        }
+        if program
+            .classes()
+            .iter()
+            .any(|c| c.function(FunctionKind::Optimizer).is_some())
+        {
+            trace.enter(FunctionKind::Optimizer);
+            machine.run(FunctionKind::Optimizer, &[], &mut trace)?;
+        }
+        for ((rank, parameter), gradient) in trace.into_gradients() {
+            let key = (Kind::Gradient, step, parameter);
+            record.entry(key).or_default().insert(rank, gradient);
+        }
+        for rank in 0..program.mesh().ranks() {
+            for (name, value) in machine.globals(rank) {
+                let key = (Kind::Global, step, name.clone());
+                record.entry(key).or_default().insert(rank, value.clone());
+            }
+        }
+    }
+    Ok(record)
+}
+
+fn keep(value: Tensor, mode: Mode) -> Tensor {
+    match mode {
+        Mode::Exact => value,
+        Mode::Rounded => value.rounded(),
+    }
+}
+
+/// Every value of the first record held against the second's.
+fn differences<'a>(
+    before: &'a Program,
+    [a, b]: &'a [Record; 2],
+) -> impl Iterator<Item = Difference> + 'a {
+    a.iter().flat_map(move |(key, values)| {
+        let (kind, step, name) = key;
+        let others = b.get(key);
+        let mut ranks: Vec<_> = values.keys().copied().collect();
+        ranks.sort_unstable();
+        ranks.into_iter().map(move |rank| {
+            let (relative, why) = match others.and_then(|o| counterpart(before, rank, o)) {
+                None => (f64::INFINITY, Some("is gone from every rank".to_owned())),
+                Some(other) => relative(&values[&rank], other),
+            };
+            Difference {
+                kind: *kind,
+                name: name.clone(),
+                rank,
+                step: *step,
+                relative,
+                why,
+            }
+        })
+    })
+}
+
+/// The rank's own value, or, where the rank no longer has it, that of its owner: the rank nearest on the mesh, counted in
+/// axes on which the two differ.
+fn counterpart<'t>(
+    program: &Program,
+    rank: usize,
+    values: &'t HashMap<usize, Tensor>,
+) -> Option<&'t Tensor> {
+    if let Some(own) = values.get(&rank) {
+        return Some(own);
+    }
+    let coords = program.mesh().coordinate(rank);
+    let distance = |&other: &usize| {
+        let theirs = program.mesh().coordinate(other);
+        let apart = coords.iter().zip(&theirs).filter(|(a, b)| a != b).count();
+        (apart, other)
+    };
+    let owner = values.keys().copied().min_by_key(distance)?;
+    values.get(&owner)
+}
+
+fn relative(a: &Tensor, b: &Tensor) -> (f64, Option<String>) {
+    if a.shape != b.shape {
+        let why = format!("was {} and is {}", a.ty(), b.ty());
+        return (f64::INFINITY, Some(why));
+    }
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+    let size = norm(&mut a.data.iter().copied());
+    // Equal infinities agree.
+    let apart = |(&x, &y): (&f64, &f64)| if x == y { 0.0 } else { x - y };
+    let difference = norm(&mut a.data.iter().zip(b.data.iter()).map(apart));
+    let relative = match (difference == 0.0, size == 0.0) {
+        (true, _) => 0.0,
+        (false, true) => difference,
+        (false, false) => difference / size,
+    };
+    (relative, None)
+}

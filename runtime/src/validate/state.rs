@@ -1,0 +1,133 @@
+//! Random inputs and random state, equal across ranks exactly where the layout says so.
+//!
+//! A run does not start from what `init` writes, whose zeros and ones hide errors. What a global may hold depends on what
+//! reads it: a second moment must be positive, a power of beta lies below one.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+
+use raddle_bundle::{FunctionKind, Global, Layout, Reg, TensorType, Value};
+use raddle_dialect::DType;
+use raddle_dialect::mesh::Mesh;
+use raddle_dialect::reference::{Tensor, random};
+
+use crate::device::reference::Program;
+
+/// Values that a tensor may hold.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) enum Draw {
+    /// Any sign, at most 1; small whole numbers for integers.
+    #[default]
+    Signed,
+    /// Uniform in this interval.
+    Within(f64, f64),
+}
+
+/// By global: what it may hold, judged by the operands it becomes.
+pub(super) fn draws(program: &Program) -> HashMap<&str, Draw> {
+    let mut draws = HashMap::new();
+    for function in program.classes().iter().flat_map(|c| &c.functions) {
+        let mut holds: HashMap<Reg, &str> = HashMap::new();
+        for (instr, groups) in function.instrs() {
+            if let ("dist.load", Some(Value::Str(name))) = (&*instr.op, instr.attrs.get("global")) {
+                holds.insert(instr.results[0].0, name);
+            }
+            // What only passes a value on keeps its meaning.
+            if matches!(&*instr.op, "dist.cast" | "dist.identity" | "dist.reshape")
+                && let Some(&name) = holds.get(&instr.operands[0])
+            {
+                holds.insert(instr.results[0].0, name);
+            }
+            for (reg, operand) in instr.operands.iter().zip(groups) {
+                if let (Some(&name), Some(draw)) = (holds.get(reg), draw_for(&instr.op, operand)) {
+                    draws.insert(name, draw);
+                }
+            }
+        }
+    }
+    draws
+}
+
+fn draw_for(op: &str, operand: &str) -> Option<Draw> {
+    Some(match operand {
+        "moment2" | "inf_norm" | "mean_square" => Draw::Within(0.5, 1.5),
+        "beta1_pow" | "beta2_pow" => Draw::Within(0.5, 0.95),
+        "lr" => Draw::Within(0.01, 0.1),
+        "scale" if op.contains("finite") || op.contains("loss_scaling") => Draw::Within(1.0, 4.0),
+        _ => return None,
+    })
+}
+
+/// A rank's random value of a global.
+pub(super) fn global(mesh: &Mesh, rank: usize, global: &Global, draw: Draw, seed: u64) -> Tensor {
+    let place = place(mesh, rank, &global.layout);
+    random(&global.ty, draw, &(seed, "global", &global.name, place))
+}
+
+/// A rank's random inputs of its function of a kind.
+pub(super) fn inputs(
+    program: &Program,
+    rank: usize,
+    kind: FunctionKind,
+    seed: u64,
+    salt: u64,
+) -> Vec<Tensor> {
+    let Some(function) = program.class_of(rank).function(kind) else {
+        return vec![];
+    };
+    let params = function.plain.params.iter().enumerate();
+    params
+        .map(|(at, param)| {
+            let place = place(program.mesh(), rank, &param.layout);
+            random(&param.ty, Draw::Signed, &(seed, "input", at, salt, place))
+        })
+        .collect()
+}
+
+/// The rank's coordinates on the axes over which values of this layout differ.
+fn place(mesh: &Mesh, rank: usize, layout: &Layout) -> Vec<usize> {
+    let differ: HashSet<&String> = layout
+        .dims
+        .iter()
+        .flatten()
+        .chain(&layout.partial)
+        .collect();
+    let coords = mesh.coordinate(rank);
+    mesh.axes()
+        .iter()
+        .zip(coords)
+        .filter(|(axis, _)| differ.contains(axis))
+        .map(|(_, coord)| coord)
+        .collect()
+}
+
+fn random(ty: &TensorType, draw: Draw, key: &impl Hash) -> Tensor {
+    let dtype = DType::parse(&ty.dtype).expect("checked when the program was loaded");
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    key.hash(&mut hasher);
+    let stream = hasher.finish();
+    Tensor::from_fn(ty.shape.clone(), dtype, |at| {
+        let unit = random::unit(stream, at as u64);
+        match draw {
+            _ if dtype == DType::Bool => f64::from(unit < 0.5),
+            _ if !dtype.is_float() => (unit * 4.0).floor(),
+            Draw::Signed => 2.0 * unit - 1.0,
+            Draw::Within(low, high) => low + (high - low) * unit,
+        }
+    })
+}
+
+/// FNV-1a: the same on every machine and in every release.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
