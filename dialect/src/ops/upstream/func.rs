@@ -337,6 +337,7 @@ impl<'m> Callees<'m> {
             module,
             op,
             diagnostics: v.diagnostics,
+            scopes: v.scopes,
         };
         let callee = symbols.get(name).filter(|&f| module.is(f, "func.func"));
         let Some(callee) = callee else {
