@@ -11,7 +11,7 @@ mod target;
 mod toolkit;
 
 #[cfg(feature = "llvm")]
-pub use emit::{Emitted, emit, emit_with_ir};
+pub use emit::{Emitted, emit, emit_tuned};
 pub use ptx::{Launch, Parameter, Parameters, Ptx, check_externals};
 pub use report::{Occupancy, Report};
 pub use sass::{Instruction, ProductLoop, Sass};
