@@ -4,7 +4,6 @@ pub mod bundle;
 pub mod codegen;
 pub mod driver;
 mod error;
-pub mod interop;
 pub mod pass;
 pub mod schedule;
 pub mod transforms;

@@ -24,4 +24,3 @@ pub use description::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder,
 };
 pub use error::CodegenError;
-pub use tiling::TileSize;

@@ -45,3 +45,13 @@ pub struct IntegerSet {
     /// Each expression is compared with 0: `== 0` if the flag is set, `>= 0` otherwise.
     pub constraints: Box<[(AffineExpr, bool)]>,
 }
+
+impl AffineMap {
+    /// Whether the map has no symbols and gives each dimension as it is.
+    pub fn is_identity(&self) -> bool {
+        let given = |at: usize| self.results[at].as_ref() == [AffineStep::Dim(at as u32)];
+        self.symbols == 0
+            && self.results.len() == self.dims as usize
+            && (0..self.results.len()).all(given)
+    }
+}

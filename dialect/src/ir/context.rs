@@ -3,6 +3,7 @@
 //! Handles are four bytes, compare by identity and stay valid as long as the context lives. The stores only grow, so
 //! reading needs no lock and a reference into them lives as long as the borrow of the context.
 
+use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
@@ -147,6 +148,39 @@ impl Context {
     /// Interns a location.
     pub fn loc(&self, data: LocData) -> Loc {
         Loc(self.locs.intern(data))
+    }
+
+    /// `fused<metadata>[…]` as MLIR builds it: unknown and repeated parts are dropped, parts fused with the same metadata are
+    /// taken apart, and one part without metadata stands for itself.
+    pub fn fused_loc(&self, parts: &[Loc], metadata: Option<Attr>) -> Loc {
+        let mut locs: Vec<Loc> = Vec::new();
+        let mut seen: HashSet<Loc, FxBuildHasher> = HashSet::default();
+        let mut add = |loc: Loc| {
+            if loc != self.known.unknown_loc && seen.insert(loc) {
+                locs.push(loc);
+            }
+        };
+        for &part in parts {
+            match self.loc_data(part) {
+                LocData::Fused {
+                    locs,
+                    metadata: inner,
+                } if *inner == metadata => locs.iter().copied().for_each(&mut add),
+                _ => add(part),
+            }
+        }
+        match (&locs[..], metadata) {
+            ([], None) => self.known.unknown_loc,
+            ([only], None) => *only,
+            ([], Some(_)) => self.loc(LocData::Fused {
+                locs: Box::new([self.known.unknown_loc]),
+                metadata,
+            }),
+            _ => self.loc(LocData::Fused {
+                locs: locs.into(),
+                metadata,
+            }),
+        }
     }
 
     /// What a location is.

@@ -304,6 +304,36 @@ impl Module {
         block
     }
 
+    /// Creates a region that no op has yet.
+    pub(crate) fn create_region(&mut self) -> RegionId {
+        self.regions.push(RegionData {
+            parent: self.root,
+            first: None,
+            last: None,
+        });
+        RegionId::new(self.regions.len() - 1)
+    }
+
+    /// Gives created regions to an op.
+    pub(crate) fn attach_regions(&mut self, op: OpId, regions: &[RegionId]) {
+        for region in regions {
+            self.regions[region.index()].parent = op;
+        }
+        let nested = self.ops[op.index()].nested.get_or_insert_default();
+        nested.regions.extend_from_slice(regions);
+    }
+
+    /// Makes a module in the root's body the root.
+    pub(crate) fn make_root(&mut self, op: OpId) {
+        self.detach_op(op);
+        self.ops[self.root.index()].erased = true;
+        self.root = op;
+    }
+
+    pub(crate) fn set_arg_loc(&mut self, block: BlockId, index: usize, loc: Loc) {
+        self.blocks[block.index()].arg_locs[index] = loc;
+    }
+
     /// Creates a block of a region that is not in its list yet: a block named before it is defined.
     pub(crate) fn create_block(&mut self, region: RegionId) -> BlockId {
         self.blocks.push(BlockData {
@@ -373,15 +403,6 @@ impl Module {
                 block,
                 index: at as u32,
             };
-        }
-    }
-
-    /// Numbers the ops of every block whose numbering an insertion has spoilt; see [`Module::number_ops`].
-    pub fn number_all_ops(&mut self) {
-        for index in 0..self.blocks.len() {
-            if !self.blocks[index].ordered {
-                self.number_ops(BlockId::new(index));
-            }
         }
     }
 

@@ -55,6 +55,13 @@ handle!(
     OperandId
 );
 
+impl ValueId {
+    /// The value `by` further on: results of one op are next to each other.
+    pub(crate) fn offset(self, by: u32) -> Self {
+        Self::new(self.index() + by as usize)
+    }
+}
+
 #[derive(Clone)]
 pub(super) struct OpData {
     pub name: Ident,

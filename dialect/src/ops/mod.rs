@@ -63,6 +63,7 @@ pub static ALL: &[&[OpDef]] = &[
 /// Finds an op's definition by name.
 pub struct Registry {
     by_name: HashMap<Ident, &'static OpDef, FxBuildHasher>,
+    dialects: Vec<&'static str>,
 }
 
 impl Registry {
@@ -72,7 +73,18 @@ impl Registry {
             .flat_map(|family| family.iter())
             .map(|def| (intern(def.name), def))
             .collect();
-        Self { by_name }
+        let mut dialects: Vec<_> = ALL
+            .iter()
+            .flat_map(|family| family.iter().map(OpDef::dialect))
+            .collect();
+        dialects.sort_unstable();
+        dialects.dedup();
+        Self { by_name, dialects }
+    }
+
+    /// Whether any registered op is of this dialect.
+    pub fn has_dialect(&self, dialect: &str) -> bool {
+        self.dialects.contains(&dialect)
     }
 
     pub(crate) fn get(&self, name: Ident) -> Option<&'static OpDef> {

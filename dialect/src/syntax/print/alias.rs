@@ -4,7 +4,6 @@
 //! than 16 types. Aliases are numbered by depth (an alias that uses others comes after them), then kind and name, then in
 //! the order in which the program is visited. An alias that only trailing locations need is printed behind the program.
 
-use super::text::push_uint;
 use crate::ir::{Attr, AttrData, Context, Loc, LocData, Type, TypeData};
 
 /// What can have an alias.
@@ -17,28 +16,12 @@ pub(super) enum Key {
 
 /// One alias.
 pub(super) struct Alias {
-    /// `map`
-    name: &'static str,
-    /// Shown unless 0.
-    number: u32,
+    /// With its sigil: `#map1`.
+    pub name: String,
     /// What it stands for.
     pub key: Key,
     /// Printed behind the program.
     pub deferred: bool,
-}
-
-impl Alias {
-    /// Appends the name with its sigil: `#map1`.
-    pub fn push(&self, out: &mut String) {
-        out.push(match self.key {
-            Key::Type(_) => '!',
-            Key::Attr(_) | Key::Loc(_) => '#',
-        });
-        out.push_str(self.name);
-        if self.number > 0 {
-            push_uint(out, u64::from(self.number));
-        }
-    }
 }
 
 /// The aliases of a program, in the order in which they are printed.
@@ -49,14 +32,11 @@ pub(super) struct Aliases {
 }
 
 impl Aliases {
-    /// Appends the alias of something; `false` if it has none.
-    pub fn push(&self, out: &mut String, key: Key) -> bool {
+    /// The alias of something.
+    pub fn get(&self, key: Key) -> Option<&str> {
         match self.by_key.get(key) {
-            0 => false,
-            at => {
-                self.list[at as usize - 1].push(out);
-                true
-            }
+            0 => None,
+            at => Some(&self.list[at as usize - 1].name),
         }
     }
 }
@@ -173,11 +153,7 @@ impl<'c> Collector<'c> {
     }
 
     fn visit_new(&mut self, key: Key, deferrable: bool) {
-        let first = self.open(key, deferrable);
-        if first.parts.is_empty() {
-            return self.close(first);
-        }
-        let mut stack = vec![first];
+        let mut stack = vec![self.open(key, deferrable)];
         while let Some(top) = stack.last_mut() {
             if let Some(&part) = top.parts.get(top.next) {
                 let state = self.state.get(part);
@@ -244,11 +220,18 @@ impl<'c> Collector<'c> {
                     counts.len() - 1
                 }
             };
-            let number = counts[at].1;
+            let sigil = if matches!(entry.key, Key::Type(_)) {
+                '!'
+            } else {
+                '#'
+            };
+            let name = match counts[at].1 {
+                0 => format!("{sigil}{name}"),
+                number => format!("{sigil}{name}{number}"),
+            };
             counts[at].1 += 1;
             aliases.list.push(Alias {
                 name,
-                number,
                 key: entry.key,
                 deferred: entry.deferrable,
             });

@@ -1,5 +1,0 @@
-//! One rank's programs back from a module.
-
-mod vars;
-
-pub(super) use vars::renamed_vars;
