@@ -4,6 +4,7 @@ pub mod bundle;
 pub mod codegen;
 pub mod driver;
 mod error;
+pub mod interop;
 pub mod pass;
 pub mod schedule;
 pub mod transforms;

@@ -24,3 +24,4 @@ pub use description::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder,
 };
 pub use error::CodegenError;
+pub use tiling::TileSize;

@@ -240,11 +240,18 @@ struct Candidate {
     /// Share of the peak rate that the main loop reaches with that many blocks. Smaller tiles read each operand more
     /// often and have fewer independent products in flight.
     efficiency: f64,
-    /// Whether elements may pass through registers: the larger tiles have none to spare.
-    registers: bool,
+    /// The narrowest copies, in bytes, that leave enough registers; 2 means elements that pass through registers.
+    narrowest: u32,
 }
 
 impl Candidate {
+    const fn size(&self) -> TileSize {
+        TileSize {
+            rows: self.rows,
+            columns: self.columns,
+        }
+    }
+
     /// Bytes of the pipeline with elements of the method's usual size.
     const fn shared_bytes(&self) -> u32 {
         let element = match self.method {
@@ -257,41 +264,84 @@ impl Candidate {
 
 #[rustfmt::skip]
 const CANDIDATES: &[Candidate] = &[
-    Candidate { method: Method::TensorCore, rows: 128, columns: 256, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 1, efficiency: 1.00, registers: false },
-    Candidate { method: Method::TensorCore, rows: 256, columns: 128, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 1, efficiency: 1.00, registers: false },
-    Candidate { method: Method::TensorCore, rows: 128, columns: 128, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 2, efficiency: 0.92, registers: false },
-    Candidate { method: Method::TensorCore, rows: 64, columns: 128, warp_rows: 32, warp_columns: 64, depth: 32, stages: 4, resident: 3, efficiency: 0.75, registers: false },
-    Candidate { method: Method::TensorCore, rows: 128, columns: 64, warp_rows: 64, warp_columns: 32, depth: 32, stages: 4, resident: 3, efficiency: 0.75, registers: false },
-    Candidate { method: Method::TensorCore, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 32, stages: 4, resident: 4, efficiency: 0.55, registers: true },
-    Candidate { method: Method::TensorCore, rows: 16, columns: 128, warp_rows: 16, warp_columns: 32, depth: 64, stages: 4, resident: 2, efficiency: 0.20, registers: false },
-    Candidate { method: Method::MultiplyAdd, rows: 128, columns: 128, warp_rows: 32, warp_columns: 64, depth: 16, stages: 3, resident: 1, efficiency: 0.90, registers: false },
-    Candidate { method: Method::MultiplyAdd, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 4, efficiency: 0.70, registers: false },
-    Candidate { method: Method::MultiplyAdd, rows: 32, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 8, efficiency: 0.55, registers: false },
+    Candidate { method: Method::TensorCore, rows: 128, columns: 256, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 1, efficiency: 1.00, narrowest: 4 },
+    Candidate { method: Method::TensorCore, rows: 256, columns: 128, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 1, efficiency: 1.00, narrowest: 4 },
+    Candidate { method: Method::TensorCore, rows: 128, columns: 128, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 2, efficiency: 0.92, narrowest: 4 },
+    Candidate { method: Method::TensorCore, rows: 64, columns: 128, warp_rows: 32, warp_columns: 64, depth: 32, stages: 4, resident: 3, efficiency: 0.75, narrowest: 4 },
+    Candidate { method: Method::TensorCore, rows: 128, columns: 64, warp_rows: 64, warp_columns: 32, depth: 32, stages: 4, resident: 2, efficiency: 0.75, narrowest: 4 },
+    Candidate { method: Method::TensorCore, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 32, stages: 4, resident: 4, efficiency: 0.55, narrowest: 2 },
+    Candidate { method: Method::TensorCore, rows: 16, columns: 128, warp_rows: 16, warp_columns: 32, depth: 64, stages: 4, resident: 2, efficiency: 0.20, narrowest: 4 },
+    Candidate { method: Method::MultiplyAdd, rows: 128, columns: 128, warp_rows: 32, warp_columns: 64, depth: 16, stages: 3, resident: 1, efficiency: 0.90, narrowest: 16 },
+    Candidate { method: Method::MultiplyAdd, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 4, efficiency: 0.70, narrowest: 4 },
+    Candidate { method: Method::MultiplyAdd, rows: 32, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 8, efficiency: 0.55, narrowest: 4 },
 ];
+
+/// Blocks that share a multiprocessor when copies are narrow: many of them, with an address each, take registers.
+const RESIDENT_WITH_NARROW_COPIES: u32 = 2;
 
 /// Cycles before a block's first product and after its last: the latency of the first copies and the epilogue.
 const BLOCK_OVERHEAD_CYCLES: f64 = 2500.0;
 
-/// Picks the tile that the cost model expects to finish first.
+/// Rows and columns of a block's tile, as a wish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileSize {
+    /// Rows.
+    pub rows: u32,
+    /// Columns.
+    pub columns: u32,
+}
+
+/// Picks the tile that the cost model expects to finish first, or the one that is wished for.
 ///
 /// A multiprocessor runs `resident` blocks at a time, so the kernel takes `⌈blocks ÷ (multiprocessors · resident)⌉`
 /// rounds. A round takes the products of its blocks at the tile's share of the peak rate, plus a fixed overhead.
 ///
 /// # Errors
-/// [`CodegenError::Unsupported`] if the grid would have more blocks than a launch takes.
-pub fn choose(contraction: &Contraction, limits: &Limits) -> Result<TileSchedule, CodegenError> {
+/// [`CodegenError::Unsupported`] if the grid would have more blocks than a launch takes, or if there is no tile of the
+/// size that is wished for.
+pub fn choose(
+    contraction: &Contraction,
+    limits: &Limits,
+    wish: Option<TileSize>,
+) -> Result<TileSchedule, CodegenError> {
     let method = match contraction.left.element {
         ElementType::Bf16 | ElementType::F16 => Method::TensorCore,
         ElementType::F32 => Method::MultiplyAdd,
     };
-    let narrow = contraction.left.alignment_bytes() < 4 || contraction.right.alignment_bytes() < 4;
-    let best = CANDIDATES
+    let alignment = narrowest_copy(contraction);
+    let possible: Vec<&Candidate> = CANDIDATES
         .iter()
-        .filter(|candidate| candidate.method == method && (!narrow || candidate.registers))
+        .filter(|candidate| candidate.method == method && candidate.narrowest <= alignment)
         .filter(|candidate| candidate.shared_bytes() <= limits.shared_bytes_per_block)
-        .min_by(|x, y| cycles(contraction, x, limits).total_cmp(&cycles(contraction, y, limits)))
-        .expect("the table has a tile for every method and copy path");
-    schedule(contraction, best)
+        .collect();
+    let best = possible
+        .iter()
+        .filter(|candidate| wish.is_none_or(|wish| wish == candidate.size()))
+        .min_by(|x, y| cycles(contraction, x, limits).total_cmp(&cycles(contraction, y, limits)));
+    match best {
+        Some(candidate) => schedule(contraction, candidate),
+        None => Err(CodegenError::Unsupported {
+            what: wish.map_or_else(
+                || "this product".to_owned(),
+                |wish| format!("a tile of {} x {}", wish.rows, wish.columns),
+            ),
+            hint: format!("the tiles for it are {}", sizes(&possible)),
+        }),
+    }
+}
+
+/// Bytes of the narrower of the two operands' copies.
+fn narrowest_copy(contraction: &Contraction) -> u32 {
+    let (left, right) = (contraction.left, contraction.right);
+    left.alignment_bytes().min(right.alignment_bytes())
+}
+
+fn sizes(candidates: &[&Candidate]) -> String {
+    let names: Vec<String> = candidates
+        .iter()
+        .map(|candidate| format!("{}x{}", candidate.rows, candidate.columns))
+        .collect();
+    names.join(", ")
 }
 
 /// Cycles that the cost model expects of a kernel.
@@ -316,6 +366,7 @@ fn schedule(
     contraction: &Contraction,
     candidate: &Candidate,
 ) -> Result<TileSchedule, CodegenError> {
+    let narrow = narrowest_copy(contraction) < 16;
     let row_tiles = contraction.rows.div_ceil(candidate.rows.into());
     let column_tiles = contraction.columns.div_ceil(candidate.columns.into());
     let depth_tiles = contraction.depth.div_ceil(candidate.depth.into());
@@ -343,7 +394,11 @@ fn schedule(
         stages: candidate.stages.min((depth_tiles as u32).max(2)),
         warp_rows: candidate.warp_rows,
         warp_columns: candidate.warp_columns,
-        resident: candidate.resident,
+        resident: if narrow {
+            candidate.resident.min(RESIDENT_WITH_NARROW_COPIES)
+        } else {
+            candidate.resident
+        },
         left: OperandTile::of(&contraction.left, &shape(true)),
         right: OperandTile::of(&contraction.right, &shape(false)),
         row_tiles: row_tiles as u32,

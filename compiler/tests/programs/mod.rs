@@ -1,8 +1,12 @@
 //! Training programs to test passes on: perceptrons whose layers are split over ranks as Megatron-LM splits them, forward,
 //! backward and optimizer, in every variation that changes what `promote-linear` meets.
 
+// Each test file uses some of this.
+#![allow(dead_code)]
+
 mod backward;
 mod forward;
+pub mod inspect;
 mod optimizer;
 
 use std::sync::Arc;

@@ -406,6 +406,15 @@ impl Module {
         }
     }
 
+    /// Numbers the ops of every block whose numbering an insertion has spoilt; see [`Module::number_ops`].
+    pub fn number_all_ops(&mut self) {
+        for index in 0..self.blocks.len() {
+            if !self.blocks[index].ordered {
+                self.number_ops(BlockId::new(index));
+            }
+        }
+    }
+
     /// Numbers the ops of a block so that [`Module::is_before`] takes constant time until the next insertion in its midst.
     pub fn number_ops(&mut self, block: BlockId) {
         let mut next = self.blocks[block.index()].first;

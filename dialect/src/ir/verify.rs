@@ -46,10 +46,12 @@ pub struct VerifyOptions {
 /// The module, if anything is wrong with it.
 #[allow(clippy::result_large_err)]
 pub fn verify(
-    module: Module,
+    mut module: Module,
     options: VerifyOptions,
     diagnostics: &mut Diagnostics,
 ) -> Result<Verified, Module> {
+    // Which of two ops comes first is asked for every operand.
+    module.number_all_ops();
     let mut found = Diagnostics::new();
     let mut verifier = Verifier {
         module: &module,

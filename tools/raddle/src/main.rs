@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod kernel;
 mod schedule;
 
 /// Spreads one training program evenly over a mesh of devices.
@@ -16,12 +17,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Emit one kernel of a linear layer as LLVM IR, PTX or machine code, and report what it takes.
+    Kernel(Box<kernel::Options>),
     /// Make, search, check and draw pipeline schedules.
     Schedule(Box<schedule::Options>),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Kernel(options) => kernel::run(&options),
         Command::Schedule(options) => schedule::run(&options),
     };
     match outcome {

@@ -11,7 +11,7 @@ use crate::codegen::contraction::Contraction;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
 use crate::codegen::llvm::{Emitter, Machine, Space};
-use crate::codegen::tiling::{self, TileSchedule};
+use crate::codegen::tiling::{self, TileSchedule, TileSize};
 
 /// LLVM's number for the calling convention of PTX entry points.
 const PTX_KERNEL: u32 = 71;
@@ -30,16 +30,20 @@ pub struct Emitted {
 /// # Errors
 /// What the description, the tile schedule or LLVM refuse; see [`CodegenError`].
 pub fn emit(kernel: &KernelDescription, target: Target) -> Result<Ptx, CodegenError> {
-    Ok(emit_with_ir(kernel, target)?.ptx)
+    Ok(emit_tuned(kernel, target, None)?.ptx)
 }
 
-/// Emits one kernel and keeps its IR.
+/// Emits one kernel, with a tile of a given size if one is wished for, and keeps its IR.
 ///
 /// # Errors
-/// As [`emit`].
-pub fn emit_with_ir(kernel: &KernelDescription, target: Target) -> Result<Emitted, CodegenError> {
+/// As [`emit`]; also if there is no tile of that size.
+pub fn emit_tuned(
+    kernel: &KernelDescription,
+    target: Target,
+    wish: Option<TileSize>,
+) -> Result<Emitted, CodegenError> {
     let contraction = Contraction::of(kernel)?;
-    let schedule = tiling::choose(&contraction, &target.architecture().limits())?;
+    let schedule = tiling::choose(&contraction, &target.architecture().limits(), wish)?;
     let entry = kernel.entry();
     let parameters = Parameters::of(&contraction);
     let features = format!("+ptx{}{}", target.ptx().major, target.ptx().minor);

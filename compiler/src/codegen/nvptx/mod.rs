@@ -3,11 +3,17 @@
 #[cfg(feature = "llvm")]
 mod emit;
 mod ptx;
+mod report;
+mod sass;
 #[cfg(feature = "llvm")]
 mod sm80;
 mod target;
+mod toolkit;
 
 #[cfg(feature = "llvm")]
-pub use emit::{Emitted, emit, emit_with_ir};
+pub use emit::{Emitted, emit, emit_tuned};
 pub use ptx::{Launch, Parameter, Parameters, Ptx, check_externals};
+pub use report::{Occupancy, Report};
+pub use sass::{Instruction, ProductLoop, Sass};
 pub use target::{Architecture, LARGEST_GRID, Limits, PtxVersion, Target};
+pub use toolkit::{Cubin, Resources, Toolkit};

@@ -101,7 +101,6 @@ struct ClassPlan {
 
 impl PromoteLinear {
     fn class(&self, module: &mut Module, class: OpId, cx: &mut PassCx) {
-        number(module, class);
         let Some(plan) = self.plan(module, class, cx) else {
             return;
         };
@@ -286,16 +285,4 @@ fn copies(rewriter: &mut Rewriter, class: OpId, plan: &ClassPlan) -> Vec<Copied>
         }
     }
     copies
-}
-
-/// Numbers the ops of every block of the class.
-fn number(module: &mut Module, class: OpId) {
-    let regions: Vec<_> = module
-        .walk(class)
-        .flat_map(|op| module.regions(op).to_vec())
-        .collect();
-    for region in regions {
-        let blocks: Vec<_> = module.blocks(region).collect();
-        blocks.into_iter().for_each(|b| module.number_ops(b));
-    }
 }

@@ -4,6 +4,7 @@
 //! than 16 types. Aliases are numbered by depth (an alias that uses others comes after them), then kind and name, then in
 //! the order in which the program is visited. An alias that only trailing locations need is printed behind the program.
 
+use super::text::push_uint;
 use crate::ir::{Attr, AttrData, Context, Loc, LocData, Type, TypeData};
 
 /// What can have an alias.
@@ -16,12 +17,28 @@ pub(super) enum Key {
 
 /// One alias.
 pub(super) struct Alias {
-    /// With its sigil: `#map1`.
-    pub name: String,
+    /// `map`
+    name: &'static str,
+    /// Shown unless 0.
+    number: u32,
     /// What it stands for.
     pub key: Key,
     /// Printed behind the program.
     pub deferred: bool,
+}
+
+impl Alias {
+    /// Appends the name with its sigil: `#map1`.
+    pub fn push(&self, out: &mut String) {
+        out.push(match self.key {
+            Key::Type(_) => '!',
+            Key::Attr(_) | Key::Loc(_) => '#',
+        });
+        out.push_str(self.name);
+        if self.number > 0 {
+            push_uint(out, u64::from(self.number));
+        }
+    }
 }
 
 /// The aliases of a program, in the order in which they are printed.
@@ -32,11 +49,14 @@ pub(super) struct Aliases {
 }
 
 impl Aliases {
-    /// The alias of something.
-    pub fn get(&self, key: Key) -> Option<&str> {
+    /// Appends the alias of something; `false` if it has none.
+    pub fn push(&self, out: &mut String, key: Key) -> bool {
         match self.by_key.get(key) {
-            0 => None,
-            at => Some(&self.list[at as usize - 1].name),
+            0 => false,
+            at => {
+                self.list[at as usize - 1].push(out);
+                true
+            }
         }
     }
 }
@@ -153,7 +173,11 @@ impl<'c> Collector<'c> {
     }
 
     fn visit_new(&mut self, key: Key, deferrable: bool) {
-        let mut stack = vec![self.open(key, deferrable)];
+        let first = self.open(key, deferrable);
+        if first.parts.is_empty() {
+            return self.close(first);
+        }
+        let mut stack = vec![first];
         while let Some(top) = stack.last_mut() {
             if let Some(&part) = top.parts.get(top.next) {
                 let state = self.state.get(part);
@@ -220,18 +244,11 @@ impl<'c> Collector<'c> {
                     counts.len() - 1
                 }
             };
-            let sigil = if matches!(entry.key, Key::Type(_)) {
-                '!'
-            } else {
-                '#'
-            };
-            let name = match counts[at].1 {
-                0 => format!("{sigil}{name}"),
-                number => format!("{sigil}{name}{number}"),
-            };
+            let number = counts[at].1;
             counts[at].1 += 1;
             aliases.list.push(Alias {
                 name,
+                number,
                 key: entry.key,
                 deferred: entry.deferrable,
             });

@@ -25,13 +25,13 @@ pub(super) fn push_float(out: &mut String, kind: FloatKind, bits: u128) -> bool 
             significand,
             exponent,
         } => {
-            let short = Decimal::new(kind, significand, exponent, 6);
+            let short = Decimal::new(significand, exponent, 6);
             if short.nearest(kind, negative) == bits {
                 short.push_padded(out, negative);
                 return false;
             }
             let digits = 2 + kind.precision() as usize * 59 / 196;
-            let long = Decimal::new(kind, significand, exponent, digits);
+            let long = Decimal::new(significand, exponent, digits);
             if long.push_shortest(out, negative, digits) {
                 return false;
             }
@@ -50,24 +50,30 @@ struct Decimal {
 
 impl Decimal {
     /// About `significand · 2^exponent`, with at most `precision` digits.
-    fn new(kind: FloatKind, significand: u128, exponent: i32, precision: usize) -> Self {
+    fn new(significand: u128, exponent: i32, precision: usize) -> Self {
         let zeros = significand.trailing_zeros();
         let exponent = exponent + zeros as i32;
-        let mut value = BigUint::from(significand >> zeros);
-        let mut power = 0;
-        if exponent >= 0 {
-            value <<= exponent as u32;
-        } else {
-            // m · 2^-e = m · 5^e · 10^-e
-            value *= BigUint::from(5u32).pow(exponent.unsigned_abs());
-            power = exponent;
-        }
-        debug_assert!(kind.precision() <= 128);
-        power += drop_digits(&mut value, precision);
-        let digits = value.to_string().into_bytes();
+        let significand = significand >> zeros;
+        // m · 2^-e = m · 5^e · 10^-e
+        let power = exponent.min(0);
+        let (digits, dropped) = match scaled(significand, exponent) {
+            Some(value) => {
+                let tens = tens_to_drop(128 - value.leading_zeros() as usize, precision);
+                ((value / 10u128.pow(tens)).to_string(), tens)
+            }
+            None => {
+                let value = BigUint::from(significand);
+                let value = match exponent {
+                    0.. => value << exponent as u32,
+                    _ => value * BigUint::from(5u32).pow(exponent.unsigned_abs()),
+                };
+                let tens = tens_to_drop(value.bits() as usize, precision);
+                ((value / BigUint::from(10u32).pow(tens)).to_string(), tens)
+            }
+        };
         let mut decimal = Self {
-            digits,
-            exponent: power,
+            digits: digits.into_bytes(),
+            exponent: power + dropped as i32,
         };
         decimal.trim();
         decimal.round(precision);
@@ -174,16 +180,24 @@ impl Decimal {
     }
 }
 
-/// Divides by a power of ten so that about `precision` digits stay; the power. Cuts off, does not round.
-fn drop_digits(value: &mut BigUint, precision: usize) -> i32 {
-    // 196/59 is slightly more than log2(10).
-    let bits = value.bits() as usize;
-    let wanted = (precision * 196).div_ceil(59);
-    let tens = bits.saturating_sub(wanted) * 59 / 196;
-    if tens > 0 {
-        *value /= BigUint::from(10u32).pow(tens as u32);
+/// `significand · 2^exponent`, times `10^-exponent` if the exponent is negative, if that fits.
+fn scaled(significand: u128, exponent: i32) -> Option<u128> {
+    match exponent {
+        0.. if exponent.unsigned_abs() < significand.leading_zeros() => {
+            Some(significand << exponent)
+        }
+        0.. => None,
+        _ => 5u128
+            .checked_pow(exponent.unsigned_abs())?
+            .checked_mul(significand),
     }
-    tens as i32
+}
+
+/// By which power of ten a value of this many bits is divided (cut off, not rounded) so that about `precision` digits stay.
+fn tens_to_drop(bits: usize, precision: usize) -> u32 {
+    // 196/59 is slightly more than log2(10).
+    let wanted = (precision * 196).div_ceil(59);
+    (bits.saturating_sub(wanted) * 59 / 196) as u32
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use std::fmt;
 use std::io;
 
 use alias::Aliases;
+use form::Forms;
 use names::Names;
 use op::Printer;
 use value::ValueWriter;
@@ -66,16 +67,17 @@ pub fn write(module: &Module, options: PrintOptions, out: &mut impl io::Write) -
 type Sink<'s> = &'s mut dyn FnMut(&str) -> io::Result<()>;
 
 fn write_pieces(module: &Module, options: PrintOptions, sink: Sink) -> io::Result<()> {
+    let forms = Forms::new(module.cx(), options);
     let mut values = ValueWriter::new(module.cx());
     values.elide_larger = options.elide_larger;
     values.aliases = if options.debug_info || module.cx().may_need_alias() {
-        visit::aliases(module, &options)
+        visit::aliases(module, &forms, &options)
     } else {
         Aliases::default()
     };
     push_aliases(&mut values, false);
     let names = Names::new(module, options.generic);
-    let mut printer = Printer::new(module, values, names, options);
+    let mut printer = Printer::new(module, values, names, &forms, options);
     printer.run(sink)?;
     let mut values = printer.values;
     push_aliases(&mut values, true);
@@ -90,8 +92,8 @@ fn push_aliases(values: &mut ValueWriter, deferred: bool) {
             continue;
         }
         let key = alias.key;
-        let line = format!("{} = ", alias.name);
-        values.out.push_str(&line);
+        alias.push(&mut values.out);
+        values.out.push_str(" = ");
         values.definition(key);
         values.out.push('\n');
     }

@@ -10,9 +10,8 @@ use rustc_hash::FxBuildHasher;
 
 use super::text::push_uint;
 use crate::ir::{
-    AttrData, BlockId, Def, Int, Module, OpId, RegionId, Signedness, TypeData, ValueId,
+    AttrData, BlockId, Def, Ident, Int, Module, OpId, RegionId, Signedness, TypeData, ValueId,
 };
-use crate::ops::{Custom, Pretty};
 
 /// Names of everything in one module.
 pub(super) struct Names {
@@ -48,7 +47,8 @@ struct Numbering<'m> {
     /// Hints in use, and those that each open region added.
     used: HashSet<String, FxBuildHasher>,
     scopes: Vec<Vec<String>>,
-    hinted: bool,
+    /// The op that suggests names, unless none are wanted.
+    hinting: Option<Ident>,
 }
 
 impl Names {
@@ -65,7 +65,7 @@ impl Names {
             counters: Counters::default(),
             used: HashSet::default(),
             scopes: Vec::new(),
-            hinted: !unique,
+            hinting: (!unique).then(|| module.cx().ident("arith.constant")),
         };
         let root = module.root();
         numbering.results(root);
@@ -186,7 +186,7 @@ impl Numbering<'_> {
         if self.module.num_results(op) == 0 {
             return;
         }
-        let hint = if self.hinted {
+        let hint = if self.hinting == Some(self.module.name(op)) {
             hint(self.module, op)
         } else {
             None
@@ -223,10 +223,6 @@ impl Numbering<'_> {
 
 /// The name that an op suggests for its result.
 fn hint(module: &Module, op: OpId) -> Option<String> {
-    let def = module.def_of(op)?;
-    if def.pretty != Pretty::Custom(Custom::Constant) {
-        return None;
-    }
     let cx = module.cx();
     match cx.attr_data(module.attr(op, "value")?) {
         AttrData::Integer { value, ty } => Some(integer_hint(value, cx.type_data(*ty))),

@@ -2,13 +2,13 @@
 
 use std::io;
 
-use super::form::{Form, form_of};
+use super::form::{Form, Forms};
 use super::inherent::divided;
 use super::names::Names;
 use super::uniform::push_attrs;
 use super::value::{ValueWriter, is_function};
 use super::{PrintOptions, Sink, uniform, upstream};
-use crate::ir::{AttrData, BlockId, Module, OpId, RegionId, ValueId};
+use crate::ir::{BlockId, Module, OpId, RegionId, ValueId};
 use crate::ops::Custom;
 
 /// Whether a region starts with the label of its first block.
@@ -43,6 +43,7 @@ pub(super) struct Printer<'m> {
     pub module: &'m Module,
     pub values: ValueWriter<'m>,
     pub names: Names,
+    forms: &'m Forms,
     options: PrintOptions,
     indent: usize,
     stack: Vec<Item>,
@@ -55,12 +56,14 @@ impl<'m> Printer<'m> {
         module: &'m Module,
         values: ValueWriter<'m>,
         names: Names,
+        forms: &'m Forms,
         options: PrintOptions,
     ) -> Self {
         Self {
             module,
             values,
             names,
+            forms,
             options,
             indent: 0,
             stack: Vec::new(),
@@ -118,12 +121,12 @@ impl<'m> Printer<'m> {
             self.values.out.push_str(" = ");
         }
         self.stack.push(Item::End(op));
-        let form = form_of(self.module, op, &self.options);
-        match (form, self.module.def_of(op)) {
-            (Form::Uniform(form), Some(def)) => uniform::push(self, op, def, form),
-            (Form::Custom(Custom::Mesh), _) => uniform::push_mesh(self, op),
-            (Form::Custom(form), Some(def)) => upstream::push(self, op, def, form),
-            _ => self.generic(op),
+        let forms = self.forms;
+        match forms.of(self.module, op) {
+            Form::Uniform(known, form) => uniform::push(self, op, known, form),
+            Form::Custom(_, Custom::Mesh) => uniform::push_mesh(self, op),
+            Form::Custom(known, form) => upstream::push(self, op, known.def, form),
+            Form::Generic => self.generic(op),
         }
     }
 
@@ -177,27 +180,20 @@ impl<'m> Printer<'m> {
     fn properties(&mut self, op: OpId) {
         let module = self.module;
         let cx = module.cx();
-        match module.def_of(op) {
-            Some(def) if def.has_properties() => {
-                let mut inherent = divided(module, op, def).inherent.into_owned();
-                upstream::fill_defaults(cx, def, &mut inherent);
+        match self.forms.known(module, op) {
+            Some(known) if known.def.has_properties() => {
+                let inherent = divided(module, op, known).inherent;
                 if !inherent.is_empty() {
-                    self.values.out.push_str(" <");
-                    let start = self.values.out.len();
-                    push_attrs(&mut self.values, &inherent, |_, _| false);
-                    // without the space in front of the brace
-                    self.values.out.remove(start);
-                    self.values.out.push('>');
+                    self.values.out.push_str(" <{");
+                    self.values.entries(&inherent);
+                    self.values.out.push_str("}>");
                 }
             }
             _ => {
                 let props = module.props(op);
                 if props != cx.empty_dict() {
                     self.values.out.push_str(" <");
-                    match cx.attr_data(props) {
-                        AttrData::EmptyProperties => self.values.out.push_str("{}"),
-                        _ => self.values.attr(props),
-                    }
+                    self.values.attr(props);
                     self.values.out.push('>');
                 }
             }
@@ -206,9 +202,9 @@ impl<'m> Printer<'m> {
 
     fn generic_tail(&mut self, op: OpId) {
         let module = self.module;
-        match module.def_of(op) {
-            Some(def) if def.has_properties() => {
-                let attrs = divided(module, op, def).discardable;
+        match self.forms.known(module, op) {
+            Some(known) if known.def.has_properties() => {
+                let attrs = divided(module, op, known).discardable;
                 push_attrs(&mut self.values, &attrs, |_, _| false);
             }
             _ => {

@@ -15,7 +15,7 @@ pub(super) fn push_uint(out: &mut String, mut value: u64) {
         digits[at] = b'0' + (value % 10) as u8;
         value /= 10;
     }
-    out.extend(digits[at..].iter().map(|&d| char::from(d)));
+    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 /// Appends a decimal number with its sign.
@@ -30,7 +30,11 @@ pub(super) fn push_int(out: &mut String, value: i128) {
 pub(super) fn push_string(out: &mut String, bytes: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     out.push('"');
-    for &byte in bytes {
+    let clean = |b: &u8| matches!(b, b' '..=b'~') && !matches!(b, b'"' | b'\\');
+    let plain = bytes.iter().position(|b| !clean(b)).unwrap_or(bytes.len());
+    let (plain, rest) = bytes.split_at(plain);
+    out.push_str(std::str::from_utf8(plain).unwrap_or_default());
+    for &byte in rest {
         match byte {
             b'\\' => out.push_str("\\\\"),
             b' '..=b'~' if byte != b'"' => out.push(char::from(byte)),

@@ -1,54 +1,38 @@
 //! The short form of `dist` ops.
 
-use super::form::{attr_def, is_plain};
+use super::form::{Known, is_plain};
 use super::op::Printer;
 use super::text::{is_bare, push_int, push_string, push_symbol};
 use super::value::ValueWriter;
 use crate::ir::{Attr, AttrData, Context, Ident, Module, OpId};
-use crate::ops::{
-    AttrKind, Count, Group, OPERAND_SEGMENTS, OpDef, RESULT_SEGMENTS, TypeShape, Uniform, segments,
-};
+use crate::ops::{Count, Group, TypeShape, Uniform, segments};
 
 /// Whether the short form shows all there is of an op, so that reading it gives the same op.
-pub(super) fn fits(module: &Module, op: OpId, def: &OpDef, form: &Uniform) -> bool {
+pub(super) fn fits(module: &Module, op: OpId, known: &Known, form: &Uniform) -> bool {
     if !is_plain(module, op) {
         return false;
     }
     let cx = module.cx();
     let attrs = cx.dict_entries(module.attrs(op));
-    let get = |name: &str| find(cx, attrs, name);
-    let symbol = form
-        .symbol
-        .is_none_or(|name| get(name).is_some_and(|a| symbol_text(cx, a, def, name).is_some()));
-    let word = form
-        .word
-        .is_none_or(|name| get(name).is_some_and(|a| word_text(cx, a).is_some()));
-    let over = form
-        .over
-        .is_none_or(|name| get(name).is_some_and(|a| are_axes(cx, a)));
-    if !symbol || !word || !over {
-        return false;
-    }
-    let defaults = || {
-        def.attrs.iter().filter(|a| {
-            a.default.is_some() && form.word != Some(a.name) && form.over != Some(a.name)
-        })
+    let placed = |name: Option<Ident>, fits: &dyn Fn(Attr) -> bool| {
+        name.is_none_or(|name| find(attrs, name).is_some_and(fits))
     };
-    if defaults().any(|a| get(a.name).is_none()) {
+    let shown = placed(known.symbol, &|a| symbol_text(cx, a, known).is_some())
+        && placed(known.word, &|a| word_text(cx, a).is_some())
+        && placed(known.over, &|a| are_axes(cx, a))
+        && placed(known.typed, &|a| cx.as_type(a).is_some());
+    if !shown || known.defaults.iter().any(|d| find(attrs, d.0).is_none()) {
         return false;
     }
     let (operands, results) = (module.num_operands(op), module.num_results(op));
-    let sizes = |name| get(name).and_then(|a| cx.as_i32_array(a));
-    if segments(def.operands, operands, sizes(OPERAND_SEGMENTS).as_deref()).is_err()
-        || segments(def.results, results, sizes(RESULT_SEGMENTS).as_deref()).is_err()
+    let def = known.def;
+    if !groups_fit(cx, def.operands, operands, find(attrs, known.operand_sizes))
+        || !groups_fit(cx, def.results, results, find(attrs, known.result_sizes))
     {
         return false;
     }
     match form.types {
-        TypeShape::Nothing => operands == 0 && results == 0,
-        TypeShape::Attr(name) => {
-            operands == 0 && results == 0 && get(name).is_some_and(|a| cx.as_type(a).is_some())
-        }
+        TypeShape::Nothing | TypeShape::Attr(_) => operands == 0 && results == 0,
         TypeShape::Same => {
             let mut types = module
                 .operands(op)
@@ -61,15 +45,23 @@ pub(super) fn fits(module: &Module, op: OpId, def: &OpDef, form: &Uniform) -> bo
     }
 }
 
-fn find(cx: &Context, attrs: &[(Ident, Attr)], name: &str) -> Option<Attr> {
-    attrs.iter().find(|a| cx.str(a.0) == name).map(|a| a.1)
+fn find(attrs: &[(Ident, Attr)], name: Ident) -> Option<Attr> {
+    attrs.iter().find(|a| a.0 == name).map(|a| a.1)
+}
+
+fn groups_fit(cx: &Context, groups: &[Group], count: usize, sizes: Option<Attr>) -> bool {
+    if groups.iter().all(|g| g.count == Count::One) {
+        return groups.len() == count;
+    }
+    let sizes = sizes.and_then(|a| cx.as_i32_array(a));
+    segments(groups, count, sizes.as_deref()).is_ok()
 }
 
 /// The name that is written `@name`.
-fn symbol_text<'c>(cx: &'c Context, attr: Attr, def: &OpDef, name: &str) -> Option<&'c str> {
-    let text = match attr_def(def, name).map(|a| a.kind) {
-        Some(AttrKind::Symbol) => cx.as_symbol(attr)?,
-        _ => untyped(cx, attr)?,
+fn symbol_text<'c>(cx: &'c Context, attr: Attr, known: &Known) -> Option<&'c str> {
+    let text = match known.symbol_is_ref {
+        true => cx.as_symbol(attr)?,
+        false => untyped(cx, attr)?,
     };
     (!text.is_empty()).then_some(text)
 }
@@ -114,19 +106,17 @@ fn is_implied(cx: &Context, groups: &[Group], count: usize, sizes: Attr) -> bool
 }
 
 /// Writes an op that [`fits`].
-pub(super) fn push(p: &mut Printer, op: OpId, def: &OpDef, form: &Uniform) {
+pub(super) fn push(p: &mut Printer, op: OpId, known: &Known, form: &Uniform) {
     let module = p.module;
     let cx = module.cx();
     let attrs = cx.dict_entries(module.attrs(op));
-    let get = |name: &str| find(cx, attrs, name);
-    p.values.out.push_str(def.name);
-    if let Some(name) = form.symbol
-        && let Some(symbol) = get(name).and_then(|a| symbol_text(cx, a, def, name))
-    {
+    let get = |name: Option<Ident>| find(attrs, name?);
+    p.values.out.push_str(known.def.name);
+    if let Some(symbol) = get(known.symbol).and_then(|a| symbol_text(cx, a, known)) {
         p.values.out.push(' ');
         push_symbol(&mut p.values.out, symbol);
     }
-    if let Some(word) = form.word.and_then(get).and_then(|a| word_text(cx, a)) {
+    if let Some(word) = get(known.word).and_then(|a| word_text(cx, a)) {
         p.values.out.push(' ');
         p.values.out.push_str(word);
     }
@@ -134,29 +124,22 @@ pub(super) fn push(p: &mut Printer, op: OpId, def: &OpDef, form: &Uniform) {
         p.values.out.push(' ');
         p.operands(op);
     }
-    if let Some(axes) = form.over.and_then(get) {
+    if let Some(axes) = get(known.over) {
         p.values.out.push_str(" over ");
         p.values.attr(axes);
     }
-    let typed = match form.types {
-        TypeShape::Attr(name) => Some(name),
-        _ => None,
-    };
-    let hidden = |name: &str, value: Attr| {
-        [form.symbol, form.word, form.over, typed].contains(&Some(name))
-            || attr_def(def, name)
-                .and_then(|a| a.default)
-                .is_some_and(|d| d.attr(cx) == value)
-            || (name == OPERAND_SEGMENTS
-                && is_implied(cx, def.operands, module.num_operands(op), value))
-            || (name == RESULT_SEGMENTS
-                && is_implied(cx, def.results, module.num_results(op), value))
+    let (operands, results) = (module.num_operands(op), module.num_results(op));
+    let hidden = |name: Ident, value: Attr| {
+        [known.symbol, known.word, known.over, known.typed].contains(&Some(name))
+            || known.defaults.contains(&(name, value))
+            || (name == known.operand_sizes && is_implied(cx, known.def.operands, operands, value))
+            || (name == known.result_sizes && is_implied(cx, known.def.results, results, value))
     };
     push_attrs(&mut p.values, attrs, hidden);
     match form.types {
         TypeShape::Nothing => {}
-        TypeShape::Attr(name) => {
-            if let Some(ty) = get(name) {
+        TypeShape::Attr(_) => {
+            if let Some(ty) = get(known.typed) {
                 p.values.out.push_str(" : ");
                 p.values.attr(ty);
             }
@@ -179,12 +162,11 @@ pub(super) fn push(p: &mut Printer, op: OpId, def: &OpDef, form: &Uniform) {
 pub(super) fn push_attrs(
     values: &mut ValueWriter,
     attrs: &[(Ident, Attr)],
-    hidden: impl Fn(&str, Attr) -> bool,
+    hidden: impl Fn(Ident, Attr) -> bool,
 ) {
-    let cx = values.cx;
     let mut any = false;
     for &(name, value) in attrs {
-        if hidden(cx.str(name), value) {
+        if hidden(name, value) {
             continue;
         }
         values.out.push_str(if any { ", " } else { " {" });
@@ -199,11 +181,11 @@ pub(super) fn push_attrs(
 /// Names, axes and sizes of a mesh that can be written in short.
 fn mesh(module: &Module, op: OpId) -> Option<(&str, Vec<&str>, Vec<i64>)> {
     let cx = module.cx();
-    let attrs = cx.dict_entries(module.attrs(op));
-    let name = untyped(cx, find(cx, attrs, "sym_name")?)?;
-    let axes = find(cx, attrs, "axes")?;
+    let find = |name| cx.dict_get(module.attrs(op), name);
+    let name = untyped(cx, find("sym_name")?)?;
+    let axes = find("axes")?;
     let names: Option<Vec<_>> = cx.as_array(axes)?.iter().map(|&a| untyped(cx, a)).collect();
-    let sizes = cx.as_i64_array(find(cx, attrs, "sizes")?)?;
+    let sizes = cx.as_i64_array(find("sizes")?)?;
     let names = names.filter(|n| n.len() == sizes.len() && !name.is_empty())?;
     Some((name, names, sizes))
 }
@@ -235,8 +217,9 @@ pub(super) fn push_mesh(p: &mut Printer, op: OpId) {
         push_int(out, i128::from(size));
     }
     out.push(']');
-    let attrs = module.cx().dict_entries(module.attrs(op));
+    let cx = module.cx();
+    let attrs = cx.dict_entries(module.attrs(op));
     push_attrs(&mut p.values, attrs, |name, _| {
-        ["sym_name", "axes", "sizes"].contains(&name)
+        ["sym_name", "axes", "sizes"].contains(&cx.str(name))
     });
 }

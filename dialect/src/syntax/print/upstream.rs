@@ -32,24 +32,24 @@ fn shown(form: Custom) -> &'static [&'static str] {
 }
 
 /// The flags that MLIR shows in the generic form even where they are not set.
-pub(super) fn fill_defaults(cx: &Context, def: &OpDef, inherent: &mut Vec<(Ident, Attr)>) {
-    for (name, body) in [
+pub(super) fn implied(cx: &Context, def: &OpDef) -> Vec<(Ident, Attr)> {
+    let flags = [
         ("fastmath", "fastmath<none>"),
         ("overflowFlags", "overflow<none>"),
-    ] {
-        let name_in = |a: &(Ident, Attr)| cx.str(a.0) == name;
-        if !def.attrs.iter().any(|a| a.name == name) || inherent.iter().any(name_in) {
-            continue;
-        }
-        let flags = cx.attr(AttrData::Opaque {
-            dialect: cx.ident("arith"),
-            body: body.into(),
-            quoted: false,
-            ty: None,
-        });
-        let at = inherent.partition_point(|a| cx.str(a.0) < name);
-        inherent.insert(at, (cx.ident(name), flags));
-    }
+    ];
+    flags
+        .into_iter()
+        .filter(|(name, _)| def.attrs.iter().any(|a| a.name == *name))
+        .map(|(name, body)| {
+            let none = AttrData::Opaque {
+                dialect: cx.ident("arith"),
+                body: body.into(),
+                quoted: false,
+                ty: None,
+            };
+            (cx.ident(name), cx.attr(none))
+        })
+        .collect()
 }
 
 /// Whether the form shows all there is of an op.
@@ -332,8 +332,11 @@ pub(super) fn push(p: &mut Printer, op: OpId, def: &'static OpDef, form: Custom)
 
 /// The attributes that the form has no place for, in braces.
 fn push_other_attrs(p: &mut Printer, op: OpId, form: Custom) {
+    let cx = p.module.cx();
     let attrs = merged_attrs(p.module, op);
-    push_attrs(&mut p.values, &attrs, |name, _| shown(form).contains(&name));
+    push_attrs(&mut p.values, &attrs, |name, _| {
+        shown(form).contains(&cx.str(name))
+    });
 }
 
 /// ` attributes {…}`, if there are any that the form has no place for.
@@ -343,7 +346,9 @@ fn push_keyword_attrs(p: &mut Printer, op: OpId, form: Custom) {
     let hidden = shown(form);
     if attrs.iter().any(|a| !hidden.contains(&cx.str(a.0))) {
         p.values.out.push_str(" attributes");
-        push_attrs(&mut p.values, &attrs, |name, _| hidden.contains(&name));
+        push_attrs(&mut p.values, &attrs, |name, _| {
+            hidden.contains(&cx.str(name))
+        });
     }
 }
 

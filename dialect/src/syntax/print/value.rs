@@ -112,12 +112,9 @@ impl<'c> ValueWriter<'c> {
     /// `loc(…)`: by alias if `alias` is set and there is one.
     pub fn loc(&mut self, loc: Loc, alias: bool) {
         self.out.push_str("loc(");
-        match self.aliases.get(Key::Loc(loc)) {
-            Some(name) if alias => self.out.push_str(name),
-            _ => {
-                self.expand_loc(loc);
-                self.run();
-            }
+        if !(alias && self.aliases.push(&mut self.out, Key::Loc(loc))) {
+            self.expand_loc(loc);
+            self.run();
         }
         self.out.push(')');
     }
@@ -146,22 +143,35 @@ impl<'c> ValueWriter<'c> {
         }
     }
 
+    /// `name = value, …`
+    pub fn entries(&mut self, entries: &[(Ident, Attr)]) {
+        for (index, &(name, value)) in entries.iter().enumerate() {
+            if index > 0 {
+                self.out.push_str(", ");
+            }
+            self.named(name, value);
+        }
+    }
+
     fn run(&mut self) {
         while let Some(item) = self.stack.pop() {
             match item {
                 Item::Text(text) => self.out.push_str(text),
-                Item::Attr(attr, elide) => match self.aliases.get(Key::Attr(attr)) {
-                    Some(name) => self.out.push_str(name),
-                    None => self.expand_attr(attr, elide),
-                },
-                Item::Type(ty) => match self.aliases.get(Key::Type(ty)) {
-                    Some(name) => self.out.push_str(name),
-                    None => self.expand_type(ty),
-                },
-                Item::Loc(loc) => match self.aliases.get(Key::Loc(loc)) {
-                    Some(name) => self.out.push_str(name),
-                    None => self.expand_loc(loc),
-                },
+                Item::Attr(attr, elide) => {
+                    if !self.aliases.push(&mut self.out, Key::Attr(attr)) {
+                        self.expand_attr(attr, elide);
+                    }
+                }
+                Item::Type(ty) => {
+                    if !self.aliases.push(&mut self.out, Key::Type(ty)) {
+                        self.expand_type(ty);
+                    }
+                }
+                Item::Loc(loc) => {
+                    if !self.aliases.push(&mut self.out, Key::Loc(loc)) {
+                        self.expand_loc(loc);
+                    }
+                }
                 Item::Key(name, value) => {
                     push_name(&mut self.out, self.cx.str(name));
                     if value != self.cx.unit() {
@@ -285,8 +295,7 @@ impl<'c> ValueWriter<'c> {
 
     /// A location as an attribute; unlike elsewhere its alias stands without `loc(…)`.
     fn loc_attr(&mut self, loc: Loc) {
-        if let Some(name) = self.aliases.get(Key::Loc(loc)) {
-            self.out.push_str(name);
+        if self.aliases.push(&mut self.out, Key::Loc(loc)) {
             return;
         }
         self.out.push_str("loc(");

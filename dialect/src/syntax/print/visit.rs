@@ -2,7 +2,7 @@
 //! into an op's regions before its types and attributes.
 
 use super::alias::{Aliases, Collector};
-use super::form::{Form, form_of};
+use super::form::{Form, Forms};
 use super::inherent::merged_attrs;
 use super::{PrintOptions, upstream};
 use crate::ir::{BlockId, Module, OpId, RegionId};
@@ -17,9 +17,10 @@ enum Item {
 }
 
 /// Collects the aliases of a program.
-pub(super) fn aliases(module: &Module, options: &PrintOptions) -> Aliases {
+pub(super) fn aliases(module: &Module, forms: &Forms, options: &PrintOptions) -> Aliases {
     let mut visitor = Visitor {
         module,
+        forms,
         options,
         collector: Collector::new(module.cx()),
         stack: vec![Item::Op(module.root())],
@@ -44,7 +45,8 @@ pub(super) fn aliases(module: &Module, options: &PrintOptions) -> Aliases {
 
 pub(super) struct Visitor<'m> {
     pub module: &'m Module,
-    pub options: &'m PrintOptions,
+    forms: &'m Forms,
+    options: &'m PrintOptions,
     pub collector: Collector<'m>,
     stack: Vec<Item>,
 }
@@ -54,9 +56,9 @@ impl Visitor<'_> {
         if self.options.debug_info {
             self.collector.loc(self.module.loc(op), true);
         }
-        match form_of(self.module, op, self.options) {
-            Form::Custom(form) => upstream::visit(self, op, form),
-            Form::Generic | Form::Uniform(_) => {
+        match self.forms.of(self.module, op) {
+            Form::Custom(_, form) => upstream::visit(self, op, form),
+            Form::Generic | Form::Uniform(..) => {
                 self.stack.push(Item::Tail(op));
                 for &region in self.module.regions(op).iter().rev() {
                     self.stack
@@ -69,7 +71,7 @@ impl Visitor<'_> {
     fn tail(&mut self, op: OpId) {
         self.operand_types(op);
         self.result_types(op);
-        for (_, attr) in merged_attrs(self.module, op) {
+        for &(_, attr) in merged_attrs(self.module, op).iter() {
             self.collector.attr(attr);
         }
     }
@@ -88,7 +90,7 @@ impl Visitor<'_> {
 
     /// Attributes of a custom form, without those that it shows in its own way.
     pub fn attrs_except(&mut self, op: OpId, hidden: &[&str]) {
-        for (name, attr) in merged_attrs(self.module, op) {
+        for &(name, attr) in merged_attrs(self.module, op).iter() {
             if !hidden.contains(&self.module.cx().str(name)) {
                 self.collector.attr(attr);
             }

@@ -1,0 +1,3 @@
+//! The doors to other systems: programs come in as modules and leave as what the other system reads.
+
+pub mod paddle;

@@ -1,0 +1,320 @@
+//! Rank classes: ranks whose programs are equal up to the names of their variables become one class.
+//!
+//! Each rank's pair of programs is written as a key in which variables are numbered in order of appearance, ring ids are the
+//! axes they stand for, and slices have lengths but no starts. Ranks with one key are candidates for a class. A slice's
+//! starts must then follow from the rank's coordinates (`start = base + coordinate · length` over some axes); where they do
+//! not, the candidates are divided by them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use prost::Message;
+use raddle_dialect::mesh::Mesh;
+use rustc_hash::FxBuildHasher;
+
+use super::mapping::{Mapping, Special};
+use super::mesh_file::{Rings, group_size, position};
+use super::program::{Op, Program, Slot};
+use super::value::Value;
+
+/// What one rank brought.
+#[derive(Clone, Debug)]
+pub(super) struct RankProgram {
+    pub rank: usize,
+    pub main: Program,
+    pub startup: Program,
+    pub rings: Rings,
+}
+
+/// Ranks with one program.
+#[derive(Debug)]
+pub(super) struct Class {
+    /// Positions in the list of rank programs; the first stands for all.
+    pub members: Vec<usize>,
+    /// Per slice of the main program (by op): the axes that shift it, per entry of its `axes`.
+    pub main_shifts: Shifts,
+    /// The same of the startup program.
+    pub startup_shifts: Shifts,
+    /// Per member, its names where they differ from the first member's.
+    pub renames: Vec<BTreeMap<String, String>>,
+}
+
+/// Op to mesh axes, per sliced dimension.
+pub(super) type Shifts = HashMap<usize, Vec<Vec<String>>, FxBuildHasher>;
+
+/// Folds ranks into classes, in order of their first ranks. `everywhere`: the one rank given stands for the whole mesh.
+pub(super) fn fold(ranks: &[RankProgram], mesh: &Mesh, everywhere: bool) -> Vec<Class> {
+    let mut buckets: HashMap<Vec<u8>, usize, FxBuildHasher> = HashMap::default();
+    let mut groups: Vec<(Vec<usize>, Vec<Vec<String>>)> = Vec::new();
+    for (index, rank) in ranks.iter().enumerate() {
+        let (key, names) = Key::of(rank);
+        let bucket = *buckets.entry(key).or_insert(groups.len());
+        if bucket == groups.len() {
+            groups.push(Default::default());
+        }
+        groups[bucket].0.push(index);
+        groups[bucket].1.push(names);
+    }
+    let mut classes = Vec::new();
+    for (members, names) in groups {
+        let names: HashMap<usize, Vec<String>> = members.iter().copied().zip(names).collect();
+        let mut open = vec![members];
+        while let Some(members) = open.pop() {
+            match shifts(ranks, &members, mesh, everywhere) {
+                Ok((main_shifts, startup_shifts)) => {
+                    let first = &names[&members[0]];
+                    let renames = members.iter().map(|m| renames(first, &names[m])).collect();
+                    classes.push(Class {
+                        members,
+                        main_shifts,
+                        startup_shifts,
+                        renames,
+                    });
+                }
+                Err(parts) => open.extend(parts),
+            }
+        }
+    }
+    classes.sort_by_key(|class| class.members[0]);
+    classes
+}
+
+fn renames(first: &[String], own: &[String]) -> BTreeMap<String, String> {
+    first
+        .iter()
+        .zip(own)
+        .filter(|(a, b)| a != b)
+        .map(|(a, b)| (a.clone(), b.clone()))
+        .collect()
+}
+
+/// The shifts of all slices, or the members divided by the starts of a slice that follows no rule.
+fn shifts(
+    ranks: &[RankProgram],
+    members: &[usize],
+    mesh: &Mesh,
+    everywhere: bool,
+) -> Result<(Shifts, Shifts), Vec<Vec<usize>>> {
+    let of = |program: for<'a> fn(&'a RankProgram) -> &'a Program| {
+        let mut found = Shifts::default();
+        let first = program(&ranks[members[0]]);
+        for (at, op) in first.ops.iter().enumerate() {
+            let Some(window) = window(first, op) else {
+                continue;
+            };
+            let starts: Vec<(usize, Vec<i64>)> = members
+                .iter()
+                .filter_map(|&m| {
+                    let program = program(&ranks[m]);
+                    Some((m, self::window(program, &program.ops[at])?.starts))
+                })
+                .collect();
+            let mut axes = Vec::new();
+            for (i, &size) in window.sizes.iter().enumerate() {
+                let here: Vec<_> = starts
+                    .iter()
+                    .map(|(m, starts)| (ranks[*m].rank, starts[i]))
+                    .collect();
+                let shift = if everywhere {
+                    alone(mesh, here[0], size, window.extents[i])
+                } else {
+                    together(mesh, &here, size)
+                };
+                match shift {
+                    Some(shift) => axes.push(shift),
+                    None => {
+                        let mut parts: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+                        for (m, starts) in &starts {
+                            parts.entry(starts[i]).or_default().push(*m);
+                        }
+                        return Err(parts.into_values().collect::<Vec<_>>());
+                    }
+                }
+            }
+            if axes.iter().any(|a| !a.is_empty()) {
+                found.insert(at, axes);
+            }
+        }
+        Ok(found)
+    };
+    Ok((of(|r| &r.main)?, of(|r| &r.startup)?))
+}
+
+/// The fewest axes over which the starts grow by `size` per coordinate.
+fn together(mesh: &Mesh, starts: &[(usize, i64)], size: i64) -> Option<Vec<String>> {
+    let fits = |axes: &[String]| {
+        let base = |&(rank, start): &(usize, i64)| start - position(mesh, rank, axes) as i64 * size;
+        let first = base(&starts[0]);
+        first >= 0 && starts.iter().all(|s| base(s) == first)
+    };
+    subsets(mesh.axes()).into_iter().find(|axes| fits(axes))
+}
+
+/// For a program that every rank runs, the only axes over which the windows cover the dimension and this rank's is the one
+/// it has; no axes if there are several such or none.
+fn alone(mesh: &Mesh, (rank, start): (usize, i64), size: i64, extent: i64) -> Option<Vec<String>> {
+    let mut fitting = subsets(mesh.axes()).into_iter().filter(|axes| {
+        let pieces = group_size(mesh, axes) as i64;
+        pieces > 1 && pieces * size == extent && position(mesh, rank, axes) as i64 * size == start
+    });
+    match (fitting.next(), fitting.next()) {
+        (Some(only), None) => Some(only),
+        _ => Some(Vec::new()),
+    }
+}
+
+/// Sets of axes in mesh order, small ones first. Beyond a handful of axes only sets of up to two are tried.
+fn subsets(axes: &[String]) -> Vec<Vec<String>> {
+    let largest = if axes.len() <= 6 { axes.len() } else { 2 };
+    let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
+    let mut from = 0;
+    for _ in 0..largest {
+        let until = sets.len();
+        for at in from..until {
+            let next = sets[at].last().map_or(0, |&a| a + 1);
+            for axis in next..axes.len() {
+                let mut set = sets[at].clone();
+                set.push(axis);
+                sets.push(set);
+            }
+        }
+        from = until;
+    }
+    sets.into_iter()
+        .map(|set| set.into_iter().map(|a| axes[a].clone()).collect())
+        .collect()
+}
+
+/// The windows of a slice whose bounds are written plainly, so that they can be computed back.
+struct Window {
+    starts: Vec<i64>,
+    sizes: Vec<i64>,
+    extents: Vec<i64>,
+}
+
+fn window(program: &Program, op: &Op) -> Option<Window> {
+    if Mapping::of_paddle(&op.kind)?.special != Special::Slice {
+        return None;
+    }
+    let ints = |name| match op.attr(name)? {
+        Value::Ints(v) => Some(v.iter().map(|&i| i64::from(i)).collect::<Vec<_>>()),
+        _ => None,
+    };
+    let (dims, starts, ends) = (ints("axes")?, ints("starts")?, ints("ends")?);
+    let input = program.var(op.input("Input").first()?)?;
+    let shape = &input.desc.r#type.lod_tensor.as_ref()?.tensor.dims;
+    let extents = dims
+        .iter()
+        .map(|&d| shape.get(usize::try_from(d).ok()?).copied())
+        .collect::<Option<Vec<_>>>()?;
+    let plain = starts.len() == dims.len()
+        && ends.len() == dims.len()
+        && (0..dims.len()).all(|i| 0 <= starts[i] && starts[i] < ends[i] && ends[i] <= extents[i]);
+    plain.then(|| Window {
+        sizes: starts.iter().zip(&ends).map(|(s, e)| e - s).collect(),
+        starts,
+        extents,
+    })
+}
+
+/// A rank's programs with everything taken out that may differ within a class.
+struct Key<'a> {
+    rank: &'a RankProgram,
+    bytes: Vec<u8>,
+    numbers: HashMap<&'a str, u32, FxBuildHasher>,
+    names: Vec<String>,
+}
+
+impl<'a> Key<'a> {
+    /// The key, and the variables in the order in which they are numbered.
+    fn of(rank: &'a RankProgram) -> (Vec<u8>, Vec<String>) {
+        let mut key = Self {
+            rank,
+            bytes: Vec::new(),
+            numbers: HashMap::default(),
+            names: Vec::new(),
+        };
+        key.program(&rank.startup);
+        key.program(&rank.main);
+        (key.bytes, key.names)
+    }
+
+    fn program(&mut self, program: &'a Program) {
+        let header = &program.header;
+        self.text(format!("{:?}", header.version).as_bytes());
+        let versions = header.op_versions.as_ref();
+        self.text(&versions.map_or_else(Vec::new, |v| v.encode_to_vec()));
+        self.text(format!("{:?}", header.forward_block).as_bytes());
+        for op in &program.ops {
+            self.op(program, op);
+        }
+        for at in 0..self.names.len() {
+            let var = program.var(&self.names[at]).map(|var| {
+                let mut desc = var.desc.clone();
+                desc.name.clear();
+                desc.encode_to_vec()
+            });
+            self.text(&var.unwrap_or_default());
+        }
+    }
+
+    fn op(&mut self, program: &Program, op: &'a Op) {
+        self.text(op.kind.as_bytes());
+        self.text(format!("{:?}", op.is_target).as_bytes());
+        self.slots(&op.inputs);
+        self.slots(&op.outputs);
+        let window = window(program, op);
+        for (name, value) in &op.attrs {
+            self.text(name.as_bytes());
+            match (name.as_str(), value) {
+                ("ring_id", value) => self.ring(value),
+                ("op_role_var", Value::Strings(vars)) => {
+                    for var in vars {
+                        let known = std::str::from_utf8(var)
+                            .ok()
+                            .and_then(|v| self.numbers.get(v).copied());
+                        match known {
+                            Some(number) => self.text(&number.to_le_bytes()),
+                            None => self.text(var),
+                        }
+                    }
+                }
+                ("starts" | "ends", _) if window.is_some() => {
+                    for size in window.iter().flat_map(|w| &w.sizes) {
+                        self.bytes.extend(size.to_le_bytes());
+                    }
+                }
+                _ => self.text(&value.to_proto("").encode_to_vec()),
+            }
+        }
+        self.bytes.push(0xff);
+    }
+
+    fn ring(&mut self, value: &Value) {
+        let axes = value.as_i64().and_then(|id| self.rank.rings.axes.get(&id));
+        match axes {
+            Some(axes) => self.text(axes.join("\0").as_bytes()),
+            None => self.text(&value.to_proto("").encode_to_vec()),
+        }
+    }
+
+    fn slots(&mut self, slots: &'a [Slot]) {
+        self.bytes.extend((slots.len() as u32).to_le_bytes());
+        for slot in slots {
+            self.text(slot.name.as_bytes());
+            self.bytes.extend((slot.args.len() as u32).to_le_bytes());
+            for arg in &slot.args {
+                let next = self.names.len() as u32;
+                let number = *self.numbers.entry(arg).or_insert(next);
+                if number == next {
+                    self.names.push(arg.clone());
+                }
+                self.bytes.extend(number.to_le_bytes());
+            }
+        }
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        self.bytes.extend((bytes.len() as u32).to_le_bytes());
+        self.bytes.extend(bytes);
+    }
+}

@@ -1,0 +1,16 @@
+//! Programs of PaddlePaddle: per-rank `ProgramDesc` files in and out.
+//!
+//! See `docs/paddle.md` for what maps to what.
+
+mod export;
+mod fold;
+mod form;
+mod import;
+mod mapping;
+mod mesh_file;
+mod program;
+mod proto;
+mod tables;
+mod value;
+
+pub use import::{File, RankFiles, import};

@@ -1,0 +1,209 @@
+//! What NVIDIA's assembler says about the kernels: none spills, and the main loops keep the tensor cores busy.
+//!
+//! One test per tile size, over layouts, element types, activations and edges.
+#![cfg(feature = "llvm")]
+
+use raddle_compiler::codegen::nvptx::{Architecture, Report, Target, Toolkit, emit_tuned};
+use raddle_compiler::codegen::{
+    Activation, ElementType, KernelDescription, MatrixLayout, TileSize,
+};
+
+const LAYOUTS: [(MatrixLayout, MatrixLayout); 4] = [
+    (MatrixLayout::ROW_MAJOR, MatrixLayout::ROW_MAJOR),
+    (MatrixLayout::ROW_MAJOR, MatrixLayout::COLUMN_MAJOR),
+    (MatrixLayout::COLUMN_MAJOR, MatrixLayout::ROW_MAJOR),
+    (MatrixLayout::COLUMN_MAJOR, MatrixLayout::COLUMN_MAJOR),
+];
+
+/// Extents that divide into every tile, and extents that leave every edge ragged.
+const REGULAR: (u64, u64, u64) = (2048, 2048, 1024);
+const RAGGED: (u64, u64, u64) = (2040, 2056, 1000);
+/// Lines that start at addresses divisible by 4, and by 2 only.
+const NARROW: (u64, u64, u64) = (1998, 2002, 1002);
+const ODD: (u64, u64, u64) = (1997, 2001, 1003);
+/// Less than one stage of the pipeline in every direction.
+const TINY: (u64, u64, u64) = (3, 5, 1);
+
+fn report(kernel: &KernelDescription, tile: Option<TileSize>) -> Report {
+    let emitted = emit_tuned(kernel, Target::of(Architecture::Sm80), tile)
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
+    let report = Report::of(&emitted.ptx, &Toolkit::discover())
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
+    let resources = report.resources;
+    assert_eq!(resources.spill_store_bytes, 0, "{kernel:?}\n{report}");
+    assert_eq!(resources.spill_load_bytes, 0, "{kernel:?}\n{report}");
+    assert_eq!(resources.stack_bytes, 0, "{kernel:?}\n{report}");
+    assert!(report.messages.is_empty(), "{kernel:?}\n{report}");
+    assert!(report.occupancy.blocks > 0, "{kernel:?}\n{report}");
+    report
+}
+
+fn with_everything(
+    element: ElementType,
+    (m, n, k): (u64, u64, u64),
+    (a, b): (MatrixLayout, MatrixLayout),
+) -> KernelDescription {
+    KernelDescription {
+        a,
+        b,
+        bias: Some(element),
+        activation: Activation::GeluErf,
+        auxiliary: true,
+        ..KernelDescription::product(element, m, n, k)
+    }
+}
+
+/// All layouts of one tile size with regular extents, whose reports are returned, and two of them with ragged ones.
+fn check_tile(element: ElementType, rows: u32, columns: u32) -> Vec<Report> {
+    let tile = Some(TileSize { rows, columns });
+    for layouts in [LAYOUTS[0], LAYOUTS[3]] {
+        report(&with_everything(element, RAGGED, layouts), tile);
+    }
+    LAYOUTS
+        .iter()
+        .map(|&layouts| report(&with_everything(element, REGULAR, layouts), tile))
+        .collect()
+}
+
+/// Asserts the bound on cycles to issue over cycles of the tensor core, in the main loop.
+fn assert_busy(reports: &[Report], at_most: f64) {
+    for report in reports {
+        let round = report.product_loop.expect("the depth takes many rounds");
+        let ratio = f64::from(round.stall_cycles) / f64::from(round.tensor_cycles);
+        assert!(ratio <= at_most, "{ratio}\n{report}");
+        assert!(round.asynchronous_copies > 0, "{report}");
+        assert!(report.wide_copies >= round.asynchronous_copies, "{report}");
+    }
+}
+
+#[test]
+fn tile_128x256() {
+    let reports = check_tile(ElementType::Bf16, 128, 256);
+    assert_busy(&reports, 1.1);
+    assert!(reports.iter().all(|report| {
+        report
+            .product_loop
+            .is_some_and(|round| round.matrix_instructions == 64)
+    }));
+}
+
+#[test]
+fn tile_256x128() {
+    assert_busy(&check_tile(ElementType::Bf16, 256, 128), 1.1);
+}
+
+#[test]
+fn tile_128x256_f16() {
+    assert_busy(&check_tile(ElementType::F16, 128, 256), 1.1);
+}
+
+#[test]
+fn tile_128x128() {
+    assert_busy(&check_tile(ElementType::Bf16, 128, 128), 1.1);
+}
+
+#[test]
+fn tile_64x128() {
+    assert_busy(&check_tile(ElementType::Bf16, 64, 128), 1.2);
+}
+
+#[test]
+fn tile_128x64() {
+    assert_busy(&check_tile(ElementType::Bf16, 128, 64), 1.2);
+}
+
+#[test]
+fn tile_64x64() {
+    assert_busy(&check_tile(ElementType::Bf16, 64, 64), 1.3);
+}
+
+#[test]
+fn tile_16x128() {
+    check_tile(ElementType::Bf16, 16, 128);
+}
+
+fn check_single_precision(rows: u32, columns: u32) {
+    for report in check_tile(ElementType::F32, rows, columns) {
+        let round = report.product_loop.expect("the depth takes many rounds");
+        assert_eq!(report.matrix_instructions, 0, "{report}");
+        // One multiply-add of a warp takes an sm_80 scheduler two cycles.
+        let ratio = f64::from(round.stall_cycles) / f64::from(2 * round.multiply_adds);
+        assert!(ratio <= 1.1, "{ratio}\n{report}");
+    }
+}
+
+#[test]
+fn single_precision_128x128() {
+    check_single_precision(128, 128);
+}
+
+#[test]
+fn single_precision_64x64() {
+    check_single_precision(64, 64);
+}
+
+#[test]
+fn single_precision_32x64() {
+    check_single_precision(32, 64);
+}
+
+#[test]
+fn narrow_copies() {
+    for extents in [NARROW, ODD] {
+        for layouts in LAYOUTS {
+            report(&with_everything(ElementType::Bf16, extents, layouts), None);
+        }
+        report(
+            &with_everything(ElementType::F16, extents, LAYOUTS[1]),
+            None,
+        );
+        report(
+            &with_everything(ElementType::F32, extents, LAYOUTS[2]),
+            None,
+        );
+    }
+}
+
+#[test]
+fn tiny_extents() {
+    for layouts in LAYOUTS {
+        for element in ElementType::ALL {
+            report(&with_everything(element, TINY, layouts), None);
+        }
+    }
+}
+
+#[test]
+fn activations_and_bias_types() {
+    let biases = [
+        None,
+        Some(ElementType::F32),
+        Some(ElementType::F16),
+        Some(ElementType::Bf16),
+    ];
+    for (index, activation) in Activation::ALL.into_iter().enumerate() {
+        for (shift, element) in ElementType::ALL.into_iter().enumerate() {
+            let kernel = KernelDescription {
+                activation,
+                bias: biases[(index + shift) % biases.len()],
+                ..KernelDescription::product(element, 320, 192, 128)
+            };
+            report(&kernel, None);
+        }
+    }
+}
+
+#[test]
+fn every_architecture() {
+    let kernel = with_everything(ElementType::Bf16, REGULAR, LAYOUTS[0]);
+    for architecture in Architecture::ALL {
+        let emitted = emit_tuned(&kernel, Target::of(architecture), None).unwrap();
+        let cubin = Toolkit::discover().assemble(&emitted.ptx).unwrap();
+        assert_eq!(cubin.resources.spill_store_bytes, 0, "{architecture}");
+        let limits = architecture.limits();
+        assert!(
+            emitted.ptx.launch.shared_bytes <= limits.shared_bytes_per_block,
+            "{architecture}"
+        );
+    }
+}

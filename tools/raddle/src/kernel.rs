@@ -1,0 +1,278 @@
+//! `raddle kernel`: one kernel of a linear layer as LLVM IR, PTX, machine code, disassembly, or as a report.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use raddle_compiler::codegen::nvptx::{self, Architecture, PtxVersion, Report, Target, Toolkit};
+use raddle_compiler::codegen::{
+    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder, TileSize,
+};
+
+/// What `raddle kernel` takes.
+#[derive(Args)]
+pub struct Options {
+    /// The kernel: the forward product C[m, n] = act(A[m, k] · B[k, n] + bias[n]).
+    #[arg(long, value_enum, default_value_t = Op::FusedLinear)]
+    op: Op,
+    /// The activation; `gelu` is its tanh form.
+    #[arg(long, value_enum, default_value_t = Act::None)]
+    act: Act,
+    /// The type of A, B, C and the auxiliary output.
+    #[arg(long, value_enum, default_value_t = Dtype::Bf16)]
+    dtype: Dtype,
+    /// Tokens: rows of A and C.
+    #[arg(long, value_parser = extent())]
+    m: u64,
+    /// Out features: columns of B and C.
+    #[arg(long, value_parser = extent())]
+    n: u64,
+    /// In features: columns of A, rows of B.
+    #[arg(long, value_parser = extent())]
+    k: u64,
+    #[command(flatten)]
+    operands: Operands,
+    #[command(flatten)]
+    epilogue: Epilogue,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// How the matrices lie in memory.
+#[derive(Args)]
+struct Operands {
+    /// A lies transposed: k rows of m elements.
+    #[arg(long)]
+    trans_a: bool,
+    /// B lies transposed: n rows of k elements.
+    #[arg(long)]
+    trans_b: bool,
+    /// Elements from one line of A to the next.
+    #[arg(long, value_name = "ELEMENTS")]
+    lda: Option<u64>,
+    /// Elements from one line of B to the next.
+    #[arg(long, value_name = "ELEMENTS")]
+    ldb: Option<u64>,
+    /// Elements from one line of C to the next.
+    #[arg(long, value_name = "ELEMENTS")]
+    ldc: Option<u64>,
+    /// Elements before A's first.
+    #[arg(long, value_name = "ELEMENTS", default_value_t = 0)]
+    offset_a: u64,
+    /// Elements before B's first.
+    #[arg(long, value_name = "ELEMENTS", default_value_t = 0)]
+    offset_b: u64,
+    /// Elements before C's first.
+    #[arg(long, value_name = "ELEMENTS", default_value_t = 0)]
+    offset_c: u64,
+}
+
+/// What happens to the sums.
+#[derive(Args)]
+struct Epilogue {
+    /// Add no bias.
+    #[arg(long, conflicts_with = "bias_dtype")]
+    no_bias: bool,
+    /// The bias's type, if it is not the matrices'.
+    #[arg(long, value_enum)]
+    bias_dtype: Option<Dtype>,
+    /// Also write the biased product before the activation.
+    #[arg(long)]
+    aux: bool,
+}
+
+/// What to write, for which GPU, and where.
+#[derive(Args)]
+struct Output {
+    /// The GPU: sm_80, sm_86, sm_89 or sm_90a.
+    #[arg(long, default_value = "sm_80", value_parser = architecture)]
+    target: Architecture,
+    /// The PTX version; the oldest that knows the target if left out.
+    #[arg(long, value_name = "MAJOR.MINOR", value_parser = ptx_version)]
+    ptx_version: Option<PtxVersion>,
+    /// The size of a block's tile; the cost model's choice if left out.
+    #[arg(long, value_name = "ROWSxCOLUMNS", value_parser = tile_size)]
+    tile: Option<TileSize>,
+    /// What to write.
+    #[arg(long, value_enum, default_value_t = Emit::Ptx)]
+    emit: Emit,
+    /// Where to write it; standard output if left out.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Op {
+    FusedLinear,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Act {
+    None,
+    Relu,
+    Gelu,
+    GeluErf,
+    Silu,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Dtype {
+    Bf16,
+    F16,
+    F32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Emit {
+    /// LLVM IR after the passes.
+    Llvm,
+    /// PTX.
+    Ptx,
+    /// Machine code, as an ELF image.
+    Cubin,
+    /// Machine code, disassembled.
+    Sass,
+    /// Registers, spills, shared memory, occupancy, and the main loop's cycles.
+    Report,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// Kernels that cannot be emitted, NVIDIA programs that are missing or fail, files that cannot be written.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let output = &options.output;
+    let target = match output.ptx_version {
+        Some(version) => Target::with_ptx(output.target, version)?,
+        None => Target::of(output.target),
+    };
+    if output.emit == Emit::Cubin && output.output.is_none() && io::stdout().is_terminal() {
+        bail!("machine code is not for a terminal; name a file with -o");
+    }
+    let kernel = options.description();
+    let emitted = nvptx::emit_tuned(&kernel, target, output.tile)?;
+    let toolkit = Toolkit::discover();
+    let bytes = match output.emit {
+        Emit::Llvm => emitted.ir.into_bytes(),
+        Emit::Ptx => emitted.ptx.text.into_bytes(),
+        Emit::Cubin => toolkit.assemble(&emitted.ptx)?.image,
+        Emit::Sass => toolkit
+            .disassemble(&toolkit.assemble(&emitted.ptx)?)?
+            .into_bytes(),
+        Emit::Report => Report::of(&emitted.ptx, &toolkit)?.to_string().into_bytes(),
+    };
+    write(output.output.as_deref(), &bytes)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    fn description(&self) -> KernelDescription {
+        let element = self.dtype.element();
+        let operands = &self.operands;
+        let layout = |transposed, leading, offset| MatrixLayout {
+            order: if transposed {
+                MatrixOrder::ColumnMajor
+            } else {
+                MatrixOrder::RowMajor
+            },
+            leading,
+            offset,
+        };
+        let bias = self.epilogue.bias_dtype.map_or(element, Dtype::element);
+        KernelDescription {
+            op: match self.op {
+                Op::FusedLinear => KernelOp::FusedLinear,
+            },
+            element,
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            a: layout(operands.trans_a, operands.lda, operands.offset_a),
+            b: layout(operands.trans_b, operands.ldb, operands.offset_b),
+            c: layout(false, operands.ldc, operands.offset_c),
+            bias: (!self.epilogue.no_bias).then_some(bias),
+            activation: self.act.activation(),
+            auxiliary: self.epilogue.aux,
+        }
+    }
+}
+
+impl Act {
+    fn activation(self) -> Activation {
+        match self {
+            Act::None => Activation::None,
+            Act::Relu => Activation::Relu,
+            Act::Gelu => Activation::GeluTanh,
+            Act::GeluErf => Activation::GeluErf,
+            Act::Silu => Activation::Silu,
+        }
+    }
+}
+
+impl Dtype {
+    fn element(self) -> ElementType {
+        match self {
+            Dtype::Bf16 => ElementType::Bf16,
+            Dtype::F16 => ElementType::F16,
+            Dtype::F32 => ElementType::F32,
+        }
+    }
+}
+
+fn extent() -> clap::builder::RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..)
+}
+
+fn architecture(text: &str) -> Result<Architecture, String> {
+    text.parse()
+        .map_err(|error: raddle_compiler::codegen::CodegenError| error.to_string())
+}
+
+fn ptx_version(text: &str) -> Result<PtxVersion, String> {
+    text.parse()
+        .map_err(|error: raddle_compiler::codegen::CodegenError| error.to_string())
+}
+
+fn tile_size(text: &str) -> Result<TileSize, String> {
+    let parsed = text
+        .split_once('x')
+        .and_then(|(rows, columns)| Some((rows.parse().ok()?, columns.parse().ok()?)));
+    match parsed {
+        Some((rows, columns)) => Ok(TileSize { rows, columns }),
+        None => Err("write a tile as 128x256".to_owned()),
+    }
+}
+
+/// Writes to standard output, or replaces a file as a whole.
+fn write(path: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
+    let Some(path) = path else {
+        let mut stdout = io::stdout().lock();
+        return match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+            // Whoever reads may stop early.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result.context("cannot write to standard output"),
+        };
+    };
+    let folder = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let attempt = || -> io::Result<()> {
+        let mut file = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(0o666))
+            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        file.write_all(bytes)?;
+        file.persist(path)?;
+        Ok(())
+    };
+    if path.is_file() || !path.exists() {
+        attempt()
+    } else {
+        // A device or a pipe cannot be replaced.
+        fs::write(path, bytes)
+    }
+    .with_context(|| format!("cannot write {}", path.display()))
+}
