@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 
-use raddle_compiler::interop::paddle::{File, RankFiles, import};
+use raddle_compiler::interop::paddle::{File, RankFiles, export, import};
 use raddle_dialect::diag::{Diagnostics, Severity};
 use raddle_dialect::ir::{Context, Verified};
 
@@ -122,4 +122,44 @@ fn all_ranks_together_fold_into_one_class() {
         assert_eq!(classes, if split { 2 } else { 1 }, "{}", cases[0].name);
     }
     assert_eq!(seen, 18);
+}
+
+fn rank_of(case: &Case) -> usize {
+    let mesh: serde_json::Value = serde_json::from_slice(&case.mesh).unwrap();
+    mesh["rank"].as_u64().unwrap() as usize
+}
+
+fn check_round_trip(module: &Verified, case: &Case) {
+    let mut diagnostics = Diagnostics::new();
+    let back = export(module, rank_of(case), &mut diagnostics);
+    let messages: Vec<_> = diagnostics.iter().map(|d| &d.message).collect();
+    let back = back.unwrap_or_else(|| panic!("{}: {messages:?}", case.name));
+    // Not just equal messages: equal bytes.
+    assert!(back.main == case.main, "{}: main differs", case.name);
+    assert!(
+        back.startup == case.startup,
+        "{}: startup differs",
+        case.name
+    );
+}
+
+#[test]
+fn every_program_goes_out_as_it_came_alone() {
+    for case in cases() {
+        check_round_trip(&bring_in(&[&case]), &case);
+    }
+}
+
+#[test]
+fn every_rank_of_a_class_goes_out_as_it_came() {
+    for cases in groups().into_values() {
+        let mesh = std::str::from_utf8(&cases[0].mesh).unwrap();
+        let ranks = if mesh.contains("[2, 2]") { 4 } else { 2 };
+        if cases.len() == ranks {
+            let module = bring_in(&cases.iter().collect::<Vec<_>>());
+            for case in &cases {
+                check_round_trip(&module, case);
+            }
+        }
+    }
 }

@@ -38,7 +38,11 @@ struct Cli {
     startup_out: Option<PathBuf>,
 
     /// The module to export; `-` is standard input.
-    #[arg(value_name = "MODULE", default_value = "-", conflicts_with = "import_paddle")]
+    #[arg(
+        value_name = "MODULE",
+        default_value = "-",
+        conflicts_with = "import_paddle"
+    )]
     input: PathBuf,
 
     /// Where the result goes; `-` is standard output.

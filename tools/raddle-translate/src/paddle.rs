@@ -49,8 +49,11 @@ pub fn import(cli: &Cli) -> Result<bool> {
     let read = |paths: &[std::path::PathBuf]| -> Result<Vec<Contents>> {
         paths.iter().map(|p| Contents::read(p)).collect()
     };
-    let (mains, startups, meshes) =
-        (read(&cli.import_paddle)?, read(&cli.startup)?, read(&cli.mesh)?);
+    let (mains, startups, meshes) = (
+        read(&cli.import_paddle)?,
+        read(&cli.startup)?,
+        read(&cli.mesh)?,
+    );
     let files: Vec<_> = (0..count)
         .map(|i| RankFiles {
             main: mains[i].file(),

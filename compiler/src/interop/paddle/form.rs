@@ -7,6 +7,7 @@
 //! | op | `paddle.names` | the names of its results |
 //! | op | `paddle.attrs` | attributes that differ from op to op: scopes, call stacks |
 //! | op | `paddle.ring` | which of the rings over the op's axes it used |
+//! | op | `paddle.implicit` | a reshape between shapes of one element, `[]` and `[1]`, which Paddle does not tell apart |
 //! | argument | `paddle.name` | the data input's name |
 //! | class | `paddle.ranks` | per rank its rings, and its names where they differ from those in the functions |
 //!
@@ -31,6 +32,8 @@ pub(super) const ATTRS: &str = "paddle.attrs";
 pub(super) const RING: &str = "paddle.ring";
 /// The name of a data input.
 pub(super) const NAME: &str = "paddle.name";
+/// Marks a reshape that Paddle does without being told: it is not exported.
+pub(super) const IMPLICIT: &str = "paddle.implicit";
 /// Tables of a function.
 pub(super) const PROGRAM: &str = "paddle.program";
 /// Tables of a class.

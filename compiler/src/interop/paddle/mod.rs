@@ -13,4 +13,5 @@ mod proto;
 mod tables;
 mod value;
 
+pub use export::{RankPrograms, export};
 pub use import::{File, RankFiles, import};

@@ -12,7 +12,7 @@ use raddle_dialect::ops::{Count, Group};
 use rustc_hash::FxBuildHasher;
 
 use super::super::fold::Shifts;
-use super::super::form::{ATTRS, FORM, Form, Forms, NAMES, RING};
+use super::super::form::{ATTRS, FORM, Form, Forms, IMPLICIT, NAMES, RING};
 use super::super::mapping::{LOSS_ROLE, Mapping, Reading, Special, Writing, role_of};
 use super::super::mesh_file::Rings;
 use super::super::program::{Op, Program};
@@ -425,11 +425,14 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
         &mut self,
         at: usize,
         mapping: &'static Mapping,
-        inputs: Parts<'a>,
+        mut inputs: Parts<'a>,
         outputs: Parts<'a>,
         mut attrs: Vec<(&'static str, Attr)>,
     ) -> Vec<OpId> {
         let loc = self.source.program.loc(self.cx, at);
+        if mapping.special == Special::Elementwise && inputs.values.len() == 3 {
+            self.fit_gradient(at, &mut inputs, &attrs);
+        }
         // A group of one rank changes nothing, and `dist` collectives name at least one axis.
         let alone = mapping.has_ring()
             && attrs
@@ -467,6 +470,32 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
             self.values.insert(name, value);
         }
         vec![created]
+    }
+
+    /// Paddle takes a gradient of shape `[]` for a result of shape `[1]`, and the other way round; `dist` does not.
+    fn fit_gradient(&mut self, at: usize, inputs: &mut Parts<'a>, attrs: &[(&'static str, Attr)]) {
+        let shape = |ty| self.cx.as_tensor(ty).map_or(&[][..], |(shape, _)| shape);
+        let (x, y) = (shape(inputs.types[0]), shape(inputs.types[1]));
+        let one = |shape: &[i64]| shape.iter().all(|&d| d == 1);
+        let rank = x.len().max(y.len());
+        let Some((dout, element)) = self.cx.as_tensor(inputs.types[2]) else {
+            return;
+        };
+        if !(one(x) && one(y) && one(dout)) || dout.len() == rank {
+            return;
+        }
+        let loc = self.source.program.loc(self.cx, at);
+        let ty = self.cx.tensor(&vec![1; rank], element);
+        let mut named: Vec<_> = attrs
+            .iter()
+            .filter(|a| a.0 == "dist.role")
+            .copied()
+            .collect();
+        named.push((IMPLICIT, self.cx.unit()));
+        let reshape = self
+            .rw
+            .build("dist.reshape", loc, &[inputs.values[2]], &[ty], &named);
+        inputs.values[2] = self.rw.result(reshape, 0);
     }
 
     /// One op per tensor of the first slot; results of the other slots come from the first op, except found-inf flags,

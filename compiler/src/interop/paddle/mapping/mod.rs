@@ -108,12 +108,16 @@ impl Mapping {
         name: &str,
         attr: impl Fn(&str) -> Option<Attr>,
     ) -> Option<&'static Self> {
-        table::TABLE.iter().find(|row| {
-            row.dist == name
-                && row.rules.iter().all(|rule| match rule {
-                    Rule::Implied(name, value) => attr(name) == Some(value.attr(cx)),
-                    _ => true,
-                })
+        table::TABLE
+            .iter()
+            .find(|row| row.dist == name && row.implies(cx, &attr))
+    }
+
+    /// Whether an op has the attributes that the Paddle op's name implies.
+    pub(super) fn implies(&self, cx: &Context, attr: impl Fn(&str) -> Option<Attr>) -> bool {
+        self.rules.iter().all(|rule| match rule {
+            Rule::Implied(name, value) => attr(name) == Some(value.attr(cx)),
+            _ => true,
         })
     }
 
