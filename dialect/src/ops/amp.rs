@@ -4,8 +4,10 @@
 
 use super::infer::{expect_flags, expect_float, expect_ints, expect_one_element};
 use super::parts::{attr, flag, one};
+use super::rules::{LayoutCx, pointwise};
 use super::{AttrDef, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
+use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::{DType, TensorType};
 
@@ -30,6 +32,7 @@ joined by `dist.any_of`.",
     pretty: SIGNATURE,
     infer: Some(infer_check_finite_and_unscale),
     eval: Some(reference::amp::check_finite_and_unscale),
+    layout: Some(layout_check_finite_and_unscale),
     ..OpDef::NONE
 };
 
@@ -79,6 +82,7 @@ scale and counters stay. One op per tensor: those of a group compute the same sc
     pretty: SIGNATURE,
     infer: Some(infer_update_loss_scaling),
     eval: Some(reference::amp::update_loss_scaling),
+    layout: Some(layout_update_loss_scaling),
     ..OpDef::NONE
 };
 
@@ -93,6 +97,7 @@ pub const SQUARED_L2_NORM: OpDef = OpDef {
     pretty: SIGNATURE,
     infer: Some(infer_squared_l2_norm),
     eval: Some(reference::amp::squared_l2_norm),
+    layout: Some(layout_squared_l2_norm),
     ..OpDef::NONE
 };
 
@@ -108,6 +113,7 @@ pub const CLIP_BY_NORM: OpDef = OpDef {
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same)),
     infer: Some(infer_clip_by_norm),
     eval: Some(reference::amp::clip_by_norm),
+    layout: Some(layout_clip_by_norm),
     ..OpDef::NONE
 };
 
@@ -155,6 +161,43 @@ fn infer_clip_by_norm(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
             format!("has 'max_norm' {max}, which is not above 0"),
         ))
     }
+}
+
+fn layout_check_finite_and_unscale(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    cx.per_axis(|ax| {
+        ax.whole("scale")?;
+        let x = ax.spread("x")?;
+        let found = match x {
+            Spread::Replicated => x,
+            Spread::Sharded(_) => Spread::Partial(Reduction::Any),
+            Spread::Partial(r) => return Err(ax.partial_error("x", r)),
+            Spread::Own => return Err(ax.own_error("x")),
+        };
+        Ok(vec![x, found])
+    })
+}
+
+fn layout_update_loss_scaling(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    cx.per_axis(|ax| {
+        for name in ["found_inf", "scale", "good", "bad"] {
+            ax.whole(name)?;
+        }
+        let whole = Spread::Replicated;
+        Ok(vec![ax.spread("x")?, whole, whole, whole])
+    })
+}
+
+fn layout_squared_l2_norm(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    cx.per_axis(|ax| match ax.spread("x")? {
+        Spread::Sharded(_) => Ok(vec![Spread::Partial(Reduction::Sum)]),
+        Spread::Partial(r) => Err(ax.partial_error("x", r)),
+        spread => Ok(vec![spread]),
+    })
+}
+
+/// The norm is that of the local tensor, so pieces stay pieces.
+fn layout_clip_by_norm(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    pointwise(cx, |_| false)
 }
 
 /// The family.

@@ -5,10 +5,12 @@
 
 use super::infer::{expect_flags, expect_float, expect_number};
 use super::parts::{attr, attr_or, one};
+use super::rules::LayoutCx;
 use super::shape::dimension;
 use super::{AttrDef, AttrDefault, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
 use crate::ir::DYNAMIC;
+use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::TensorType;
 
@@ -38,6 +40,7 @@ pub const ALL_REDUCE: OpDef = OpDef {
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).word("reduction").over("axes")),
     infer: Some(infer_all_reduce),
     combine: Some(reference::collectives::all_reduce),
+    layout: Some(layout_all_reduce),
     ..OpDef::NONE
 };
 
@@ -63,6 +66,7 @@ A partial sum becomes sharded.",
     ),
     infer: Some(infer_reduce_scatter),
     combine: Some(reference::collectives::reduce_scatter),
+    layout: Some(layout_reduce_scatter),
     ..OpDef::NONE
 };
 
@@ -81,6 +85,7 @@ pub const ALL_GATHER: OpDef = OpDef {
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature).over("axes")),
     infer: Some(infer_all_gather),
     combine: Some(reference::collectives::all_gather),
+    layout: Some(layout_all_gather),
     ..OpDef::NONE
 };
 
@@ -108,6 +113,7 @@ is joined along `concat_dim` in group order. Moves the sharding from `concat_dim
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature).over("axes")),
     infer: Some(infer_all_to_all),
     combine: Some(reference::collectives::all_to_all),
+    layout: Some(layout_all_to_all),
     ..OpDef::NONE
 };
 
@@ -131,6 +137,7 @@ pub const BROADCAST: OpDef = OpDef {
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).over("axes")),
     infer: Some(infer_broadcast),
     combine: Some(reference::collectives::broadcast),
+    layout: Some(layout_broadcast),
     ..OpDef::NONE
 };
 
@@ -155,6 +162,7 @@ pub const SEND: OpDef = OpDef {
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same)),
     infer: Some(infer_send),
+    layout: Some(layout_send),
     ..OpDef::NONE
 };
 
@@ -168,6 +176,7 @@ pub const RECV: OpDef = OpDef {
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same)),
     infer: Some(infer_recv),
+    layout: Some(layout_recv),
     ..OpDef::NONE
 };
 
@@ -180,6 +189,7 @@ pub const BARRIER: OpDef = OpDef {
     effects: Effects::Communicates,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Nothing).over("axes")),
     infer: Some(infer_barrier),
+    layout: Some(layout_barrier),
     ..OpDef::NONE
 };
 
@@ -281,6 +291,117 @@ fn infer_recv(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
 
 fn infer_barrier(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     cx.group_size()?;
+    Ok(vec![])
+}
+
+fn misused(cx: &LayoutCx, axis: usize, what: &str) -> Error {
+    Error::op(
+        "E0344",
+        format!("{what} along axis '{}'", cx.mesh.axes()[axis]),
+    )
+}
+
+/// The layout of x after a reduction over the group: along its axes x is whole or partial in the same way. Along the other axes
+/// it may be partial only in a way that goes with the reduction.
+fn reduced(cx: &LayoutCx) -> Result<Layout, Error> {
+    let name = cx.attrs.string("reduction")?;
+    let reduction = Reduction::parse(&name)
+        .ok_or_else(|| Error::op("E0302", format!("has the unknown reduction '{name}'")))?;
+    let group = cx.group()?;
+    let mut layout = cx.args.one("x")?.layout.clone();
+    for (axis, &size) in cx.mesh.sizes().iter().enumerate() {
+        let grouped = group.contains(&axis);
+        match layout.on(axis) {
+            _ if size == 1 => {}
+            Spread::Partial(r) if r != reduction && !(r.is_linear() && reduction.is_linear()) => {
+                let (what, by) = (r.name(), reduction.name());
+                let what = format!("reduces by {by} a value that is partial ({what})");
+                return Err(misused(cx, axis, &what));
+            }
+            Spread::Sharded(d) if grouped => {
+                let what = format!("reduces unlike pieces of dimension {d}");
+                return Err(misused(cx, axis, &what));
+            }
+            _ => {}
+        }
+        if grouped {
+            layout.set(axis, Spread::Replicated);
+        }
+    }
+    Ok(layout)
+}
+
+fn layout_all_reduce(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    Ok(vec![reduced(cx)?])
+}
+
+fn layout_reduce_scatter(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let mut layout = reduced(cx)?;
+    let dim = dimension(cx.attrs, "dim", layout.dims.len())?;
+    for axis in cx.group()? {
+        if cx.mesh.sizes()[axis] > 1 {
+            layout.set(axis, Spread::Sharded(dim));
+        }
+    }
+    Ok(vec![layout])
+}
+
+/// Afterwards every rank of the group has the same, whichever way the pieces were cut.
+fn layout_all_gather(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let mut layout = cx.args.one("x")?.layout.clone();
+    for axis in cx.group()? {
+        if let (Spread::Partial(_), true) = (layout.on(axis), cx.mesh.sizes()[axis] > 1) {
+            return Err(misused(cx, axis, "gathers a value that is partial")
+                .with_help("reduce it instead, with `dist.all_reduce` or `dist.reduce_scatter`"));
+        }
+        layout.set(axis, Spread::Replicated);
+    }
+    Ok(vec![layout])
+}
+
+fn layout_all_to_all(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let mut layout = cx.args.one("x")?.layout.clone();
+    let rank = layout.dims.len();
+    let (split, concat) = (
+        dimension(cx.attrs, "split_dim", rank)?,
+        dimension(cx.attrs, "concat_dim", rank)?,
+    );
+    for axis in cx.group()? {
+        if cx.mesh.sizes()[axis] == 1 {
+            continue;
+        }
+        if layout.on(axis) != Spread::Sharded(concat) {
+            return Err(misused(
+                cx,
+                axis,
+                &format!("joins dimension {concat}, which is not cut"),
+            ));
+        }
+        layout.set(axis, Spread::Sharded(split));
+    }
+    Ok(vec![layout])
+}
+
+fn layout_broadcast(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let mut layout = cx.args.one("x")?.layout.clone();
+    for axis in cx.group()? {
+        layout.set(axis, Spread::Replicated);
+    }
+    Ok(vec![layout])
+}
+
+fn layout_send(_: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    Ok(vec![])
+}
+
+fn layout_recv(_: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    Err(Error::op(
+        "E0345",
+        "is spread as what its peer sends, which is not known here",
+    ))
+}
+
+fn layout_barrier(_: &LayoutCx) -> Result<Vec<Layout>, Error> {
     Ok(vec![])
 }
 

@@ -1,9 +1,10 @@
 //! The form of an op's definition.
 
-use super::{InferCx, Scopes};
+use super::{InferCx, LayoutCx, Scopes};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::error::Error;
 use crate::ir::{Attr, Context, Module, OpId, Type, ValueId};
+use crate::layout::Layout;
 use crate::reference::{CombineCx, EvalCx, Tensor};
 use crate::tensor_type::TensorType;
 
@@ -255,6 +256,8 @@ pub enum Custom {
 
 /// An op's [`infer`](OpDef::infer).
 pub type Infer = fn(&InferCx) -> Result<Vec<TensorType>, Error>;
+/// An op's [`layout`](OpDef::layout).
+pub type LayoutRule = fn(&LayoutCx) -> Result<Vec<Layout>, Error>;
 /// An op's [`eval`](OpDef::eval).
 pub type Eval = fn(&EvalCx) -> Result<Vec<Tensor>, Error>;
 /// An op's [`combine`](OpDef::combine).
@@ -286,6 +289,8 @@ pub struct OpDef {
     pub verify: Option<fn(&mut OpVerifier)>,
     /// Checks operand types and attributes, and gives the result types. `dist` ops on tensors have it.
     pub infer: Option<Infer>,
+    /// How the results are spread over the mesh, given how the operands are; see [`crate::ops::layouts`].
+    pub layout: Option<LayoutRule>,
     /// What one rank computes; see [`crate::reference::eval`].
     pub eval: Option<Eval>,
     /// What a collective gives each rank of a group; see [`crate::reference::combine`].
@@ -306,6 +311,7 @@ impl OpDef {
         pretty: Pretty::Generic,
         verify: None,
         infer: None,
+        layout: None,
         eval: None,
         combine: None,
     };

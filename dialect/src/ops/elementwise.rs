@@ -2,8 +2,10 @@
 
 use super::infer::{broadcast, expect_flags, expect_number, expect_shape, same_dtype};
 use super::parts::{one, optional, variadic};
+use super::rules::{AxisCx, LayoutCx, Term, labels};
 use super::{Effects, InferCx, OpDef, Pretty, Traits, TypeShape, Uniform};
 use crate::error::Error;
+use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::TensorType;
 
@@ -38,6 +40,7 @@ once per rank.",
     traits: COMMUTATIVE,
     infer: Some(infer_binary),
     eval: Some(reference::elementwise::add),
+    layout: Some(layout_add),
     ..BINARY
 };
 
@@ -48,6 +51,7 @@ pub const SUB: OpDef = OpDef {
     description: "`c = a − b`, with numpy broadcast; sharding as in `dist.add`.",
     infer: Some(infer_numbers),
     eval: Some(reference::elementwise::sub),
+    layout: Some(layout_add),
     ..BINARY
 };
 
@@ -59,6 +63,7 @@ pub const MUL: OpDef = OpDef {
     traits: COMMUTATIVE,
     infer: Some(infer_binary),
     eval: Some(reference::elementwise::mul),
+    layout: Some(layout_mul),
     ..BINARY
 };
 
@@ -70,6 +75,7 @@ pub const DIV: OpDef = OpDef {
 `c = a / b`, with numpy broadcast; integers round towards zero, and dividing by zero gives zero. Only a may be partial.",
     infer: Some(infer_numbers),
     eval: Some(reference::elementwise::div),
+    layout: Some(layout_div),
     ..BINARY
 };
 
@@ -81,6 +87,7 @@ pub const MAXIMUM: OpDef = OpDef {
     traits: COMMUTATIVE,
     infer: Some(infer_binary),
     eval: Some(reference::elementwise::maximum),
+    layout: Some(layout_maximum),
     ..BINARY
 };
 
@@ -104,6 +111,7 @@ their shapes.",
     pretty: SIGNATURE,
     infer: Some(infer_grad),
     eval: Some(reference::elementwise::add_grad),
+    layout: Some(layout_add_grad),
     ..OpDef::NONE
 };
 
@@ -126,6 +134,7 @@ da is `dout · b` summed over the dimensions along which a was broadcast, db is 
     pretty: SIGNATURE,
     infer: Some(infer_grad),
     eval: Some(reference::elementwise::mul_grad),
+    layout: Some(layout_mul_grad),
     ..OpDef::NONE
 };
 
@@ -140,6 +149,7 @@ pub const SUM: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_sum),
     eval: Some(reference::elementwise::sum),
+    layout: Some(layout_sum),
     ..OpDef::NONE
 };
 
@@ -154,6 +164,7 @@ pub const ANY_OF: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_any_of),
     eval: Some(reference::elementwise::any_of),
+    layout: Some(layout_any_of),
     ..OpDef::NONE
 };
 
@@ -210,6 +221,110 @@ fn infer_any_of(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     let ty = one_type(cx)?;
     expect_flags("xs", &ty)?;
     Ok(vec![ty])
+}
+
+/// A rule for `a`, `b` and their result, whose dimensions label everything.
+fn layout_binary(
+    cx: &LayoutCx,
+    rule: impl Fn(&AxisCx, &Term, &Term, &[Option<usize>]) -> Result<Spread, Error>,
+) -> Result<Vec<Layout>, Error> {
+    let shape = broadcast(&cx.args.one("a")?.ty.shape, &cx.args.one("b")?.ty.shape)?;
+    cx.per_axis(|ax| {
+        let (a, b) = (ax.broadcast("a", &shape)?, ax.broadcast("b", &shape)?);
+        Ok(vec![rule(ax, &a, &b, &labels(shape.len()))?])
+    })
+}
+
+fn layout_add(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_binary(cx, |ax, a, b, out| ax.sum(&[a, b], out))
+}
+
+fn layout_mul(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_binary(cx, |ax, a, b, out| ax.product(a, b, out))
+}
+
+fn layout_div(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_binary(cx, |ax, a, b, out| match b.spread {
+        Spread::Partial(reduction) => Err(ax.partial_error("b", reduction)),
+        _ => ax.product(a, b, out),
+    })
+}
+
+fn layout_maximum(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    const MAX: Spread = Spread::Partial(Reduction::Max);
+    layout_binary(cx, |ax, a, b, out| match (a.spread, b.spread) {
+        (MAX, MAX | Spread::Replicated) | (Spread::Replicated, MAX) => Ok(MAX),
+        _ => ax.elementwise(&[a, b], out),
+    })
+}
+
+fn layout_add_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let shape = &cx.args.one("dout")?.ty.shape;
+    cx.per_axis(|ax| {
+        let dout = ax.broadcast("dout", shape)?;
+        let mut spreads = Vec::new();
+        for (operand, result) in [("a", "da"), ("b", "db")] {
+            let operand = ax.broadcast(operand, shape)?;
+            ax.shape_of(&operand, &dout)?;
+            if cx.results.has(result) {
+                spreads.push(ax.sum_of(&dout, &operand.labels)?);
+            }
+        }
+        Ok(spreads)
+    })
+}
+
+fn layout_mul_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let shape = &cx.args.one("dout")?.ty.shape;
+    cx.per_axis(|ax| {
+        let dout = ax.broadcast("dout", shape)?;
+        let (a, b) = (ax.broadcast("a", shape)?, ax.broadcast("b", shape)?);
+        let mut spreads = Vec::new();
+        for (operand, other, result) in [(&a, &b, "da"), (&b, &a, "db")] {
+            ax.shape_of(operand, &dout)?;
+            if cx.results.has(result) {
+                spreads.push(ax.product(&dout, other, &operand.labels)?);
+            }
+        }
+        Ok(spreads)
+    })
+}
+
+/// One term for each of `xs`, dimensions labelled alike.
+pub(super) fn terms(ax: &AxisCx) -> Vec<Term> {
+    let xs = ax.cx.args.many("xs").iter();
+    xs.map(|x| Term {
+        name: "xs",
+        spread: x.layout.on(ax.axis),
+        labels: labels(x.ty.rank()),
+    })
+    .collect()
+}
+
+fn layout_sum(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    cx.per_axis(|ax| {
+        let terms = terms(ax);
+        let rank = terms.first().map_or(0, |t| t.labels.len());
+        Ok(vec![
+            ax.sum(&terms.iter().collect::<Vec<_>>(), &labels(rank))?,
+        ])
+    })
+}
+
+fn layout_any_of(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    const ANY: Spread = Spread::Partial(Reduction::Any);
+    cx.per_axis(|ax| {
+        let terms = terms(ax);
+        let or = |t: &Term| matches!(t.spread, ANY | Spread::Replicated);
+        if terms.iter().any(|t| t.spread == ANY) && terms.iter().all(or) {
+            return Ok(vec![ANY]);
+        }
+        let rank = terms.first().map_or(0, |t| t.labels.len());
+        Ok(vec![ax.elementwise(
+            &terms.iter().collect::<Vec<_>>(),
+            &labels(rank),
+        )?])
+    })
 }
 
 /// The family.

@@ -2,8 +2,10 @@
 
 use super::infer::{expect_float, expect_static};
 use super::parts::{attr, one};
+use super::rules::{LayoutCx, replicated};
 use super::{AttrDef, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
+use crate::layout::{Layout, Spread};
 use crate::reference;
 use crate::tensor_type::TensorType;
 
@@ -21,6 +23,7 @@ pub const FILL: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_fill),
     eval: Some(reference::random::fill),
+    layout: Some(replicated),
     ..OpDef::NONE
 };
 
@@ -41,6 +44,7 @@ every op draws anew, on every rank.",
     pretty: SAME,
     infer: Some(infer_uniform),
     eval: Some(reference::random::uniform),
+    layout: Some(layout_random),
     ..OpDef::NONE
 };
 
@@ -61,6 +65,7 @@ seed 0 every op draws anew, on every rank.",
     pretty: SAME,
     infer: Some(infer_gaussian),
     eval: Some(reference::random::gaussian),
+    layout: Some(layout_random),
     ..OpDef::NONE
 };
 
@@ -97,6 +102,15 @@ fn infer_gaussian(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
             format!("has the standard deviation {std}"),
         ))
     }
+}
+
+/// Without a seed every rank draws numbers of its own.
+fn layout_random(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let spread = match cx.attrs.int("seed")? {
+        0 => Spread::Own,
+        _ => Spread::Replicated,
+    };
+    cx.per_axis(|_| Ok(vec![spread]))
 }
 
 /// The family.

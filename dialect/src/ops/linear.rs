@@ -2,8 +2,10 @@
 
 use super::infer::{broadcast, expect_float, expect_shape, same_dtype, same_type, shape};
 use super::parts::{attr, flag, one, optional};
+use super::rules::{LayoutCx, Term, broadcast_labels};
 use super::{AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
+use crate::layout::{Layout, Spread};
 use crate::reference;
 use crate::tensor_type::{DType, TensorType, extents_agree};
 
@@ -28,6 +30,7 @@ Sharding: batch dimensions, m and n carry over; if both operands cut k the resul
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature)),
     infer: Some(infer_matmul),
     eval: Some(reference::linear::matmul),
+    layout: Some(layout_matmul),
     ..OpDef::NONE
 };
 
@@ -55,6 +58,7 @@ given transposed, and summed over the batch dimensions along which the operand w
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature)),
     infer: Some(infer_matmul_grad),
     eval: Some(reference::linear::matmul_grad),
+    layout: Some(layout_matmul_grad),
     ..OpDef::NONE
 };
 
@@ -91,6 +95,7 @@ RELU_AUX_BIAS, GELU_AUX_BIAS (`gelu_tanh`), and Paddle's `fused_gemm_epilogue`."
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature).word("activation")),
     infer: Some(infer_fused_linear),
     eval: Some(reference::linear::fused_linear),
+    layout: Some(layout_fused_linear),
     ..OpDef::NONE
 };
 
@@ -130,6 +135,7 @@ DRELU and BGRADB.",
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature).word("activation")),
     infer: Some(infer_fused_linear_grad),
     eval: Some(reference::linear::fused_linear_grad),
+    layout: Some(layout_fused_linear_grad),
     ..OpDef::NONE
 };
 
@@ -267,6 +273,138 @@ fn infer_fused_linear_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
         expect_float("dbias", &results[results.len() - 1])?;
     }
     Ok(results)
+}
+
+/// Labels of rows, contracted dimension and columns; batch dimensions are labelled from 0.
+const M: usize = usize::MAX - 2;
+const K: usize = usize::MAX - 1;
+const N: usize = usize::MAX;
+
+/// The three values of a product with their labels: `a`, `b` and the product.
+struct Labels {
+    a: Vec<Option<usize>>,
+    b: Vec<Option<usize>>,
+    out: Vec<Option<usize>>,
+}
+
+fn product_labels(cx: &LayoutCx, a: &str, b: &str) -> Result<Labels, Error> {
+    let (x, y) = (cx.args.one(a)?.ty, cx.args.one(b)?.ty);
+    let (batch_a, _) = matrix("a", x, false)?;
+    let (batch_b, _) = matrix("b", y, false)?;
+    let batch = broadcast(batch_a, batch_b)?;
+    let operand = |shape: &[i64], transpose: bool, [rows, columns]: [usize; 2]| {
+        let mut labels = broadcast_labels(shape, &batch);
+        labels.extend(match transpose {
+            true => [Some(columns), Some(rows)],
+            false => [Some(rows), Some(columns)],
+        });
+        labels
+    };
+    Ok(Labels {
+        a: operand(batch_a, cx.attrs.bool("transpose_a")?, [M, K]),
+        b: operand(batch_b, cx.attrs.bool("transpose_b")?, [K, N]),
+        out: operand(&batch, false, [M, N]),
+    })
+}
+
+fn layout_matmul(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let labels = product_labels(cx, "a", "b")?;
+    cx.per_axis(|ax| {
+        let (a, b) = (
+            ax.term("a", labels.a.clone())?,
+            ax.term("b", labels.b.clone())?,
+        );
+        Ok(vec![ax.product(&a, &b, &labels.out)?])
+    })
+}
+
+fn layout_matmul_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let labels = product_labels(cx, "a", "b")?;
+    cx.per_axis(|ax| {
+        let dout = ax.term("dout", labels.out.clone())?;
+        let (a, b) = (
+            ax.term("a", labels.a.clone())?,
+            ax.term("b", labels.b.clone())?,
+        );
+        let mut spreads = Vec::new();
+        for (operand, other, result) in [(&a, &b, "da"), (&b, &a, "db")] {
+            if let Spread::Sharded(dim) = operand.spread
+                && operand.labels[dim].is_none()
+            {
+                return Err(ax.sharded_error(operand.name, dim));
+            }
+            if cx.results.has(result) {
+                spreads.push(ax.product(other, &dout, &operand.labels)?);
+            }
+        }
+        Ok(spreads)
+    })
+}
+
+fn layout_fused_linear(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let labels = product_labels(cx, "x", "w")?;
+    let linear = cx.attrs.string("activation")? == "none";
+    cx.per_axis(|ax| {
+        let (x, w) = (
+            ax.term("x", labels.a.clone())?,
+            ax.term("w", labels.b.clone())?,
+        );
+        let mut aux = Term {
+            name: "the product",
+            spread: ax.product(&x, &w, &labels.out)?,
+            labels: labels.out.clone(),
+        };
+        if cx.args.has("bias") {
+            let bias = ax.term("bias", vec![Some(N)])?;
+            aux.spread = ax.sum(&[&aux, &bias], &labels.out)?;
+        }
+        if let (Spread::Partial(reduction), false) = (aux.spread, linear) {
+            return Err(ax.partial_error("the pre-activation", reduction));
+        }
+        Ok(vec![aux.spread; cx.results.all().len()])
+    })
+}
+
+fn layout_fused_linear_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let labels = product_labels(cx, "x", "w")?;
+    let overwrite = cx.attrs.bool("overwrite")?;
+    cx.per_axis(|ax| {
+        let dout = ax.term("dout", labels.out.clone())?;
+        let mut spreads = Vec::new();
+        if cx.results.has("dx") {
+            let w = ax.term("w", labels.b.clone())?;
+            let mut dx = Term {
+                name: "the gradient of x",
+                spread: ax.product(&dout, &w, &labels.a)?,
+                labels: labels.a.clone(),
+            };
+            if cx.args.has("aux") {
+                let aux = ax.term("aux", labels.a.clone())?;
+                if let Spread::Partial(reduction) = aux.spread {
+                    return Err(ax.partial_error("aux", reduction));
+                }
+                dx.spread = ax.product(&dx, &aux, &labels.a)?;
+            }
+            spreads.push(dx.spread);
+        }
+        if cx.results.has("dw") {
+            let x = ax.term("x", labels.a.clone())?;
+            let mut dw = Term {
+                name: "the gradient of w",
+                spread: ax.product(&x, &dout, &labels.b)?,
+                labels: labels.b.clone(),
+            };
+            if cx.args.has("acc") && !overwrite {
+                let acc = ax.term("acc", labels.b.clone())?;
+                dw.spread = ax.sum(&[&dw, &acc], &labels.b)?;
+            }
+            spreads.push(dw.spread);
+        }
+        if cx.results.has("dbias") {
+            spreads.push(ax.sum_of(&dout, &[Some(N)])?);
+        }
+        Ok(spreads)
+    })
 }
 
 /// The family.

@@ -12,11 +12,13 @@ pub mod elementwise;
 mod groups;
 mod infer;
 pub mod init;
+pub mod joining;
 pub mod linear;
 pub mod normalisation;
 pub mod optimizers;
 mod parts;
 pub mod reduce;
+mod rules;
 mod scopes;
 pub mod shape;
 pub mod structure;
@@ -33,6 +35,7 @@ pub use attributes::{Attributes, Attrs, DictAttributes, OpAttributes, Value, val
 pub use conform::matches as attr_matches;
 pub use groups::{OPERAND_SEGMENTS, RESULT_SEGMENTS, SegmentError, segments};
 pub use infer::{InferCx, Request, infer};
+pub use rules::{LayoutCall, LayoutCx, Operand, layouts};
 pub use scopes::{Scope, Scopes};
 
 use std::collections::HashMap;
@@ -48,6 +51,7 @@ pub static ALL: &[&[OpDef]] = &[
     elementwise::OPS,
     unary::OPS,
     shape::OPS,
+    joining::OPS,
     reduce::OPS,
     normalisation::OPS,
     collectives::OPS,

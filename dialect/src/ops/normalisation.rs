@@ -2,8 +2,10 @@
 
 use super::infer::{expect_float, expect_shape, same_type, shape};
 use super::parts::{attr, one, optional};
+use super::rules::{AxisCx, LayoutCx, labels};
 use super::{AttrDef, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
+use crate::layout::{Layout, Spread};
 use crate::reference;
 use crate::tensor_type::{DType, TensorType, extents_agree, shapes_agree};
 
@@ -42,6 +44,7 @@ normalised dimensions must not be sharded.",
     pretty: SIGNATURE,
     infer: Some(infer_layer_norm),
     eval: Some(reference::normalisation::layer_norm),
+    layout: Some(layout_layer_norm),
     ..OpDef::NONE
 };
 
@@ -71,6 +74,7 @@ partial.",
     pretty: SIGNATURE,
     infer: Some(infer_layer_norm_grad),
     eval: Some(reference::normalisation::layer_norm_grad),
+    layout: Some(layout_layer_norm_grad),
     ..OpDef::NONE
 };
 
@@ -139,6 +143,63 @@ fn infer_layer_norm_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
         }
     }
     Ok(results)
+}
+
+/// The features are whole, and so are scale and bias.
+fn check_features(ax: &AxisCx, axis: usize) -> Result<(), Error> {
+    for name in ["scale", "bias"] {
+        if ax.cx.args.has(name) {
+            ax.whole(name)?;
+        }
+    }
+    match ax.spread("x")? {
+        Spread::Sharded(d) if d >= axis => Err(ax.sharded_error("x", d)),
+        Spread::Partial(r) => Err(ax.partial_error("x", r)),
+        Spread::Own => Err(ax.own_error("x")),
+        _ => Ok(()),
+    }
+}
+
+fn layout_layer_norm(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let axis = cx.results.one("mean")?.rank();
+    cx.per_axis(|ax| {
+        check_features(ax, axis)?;
+        Ok(vec![ax.spread("x")?; 3])
+    })
+}
+
+fn layout_layer_norm_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let axis = cx.args.one("mean")?.ty.rank();
+    let all = labels(cx.args.one("x")?.ty.rank());
+    cx.per_axis(|ax| {
+        // The bias is not read, so it may be anything.
+        if ax.cx.args.has("scale") {
+            ax.whole("scale")?;
+        }
+        let x = ax.term("x", all.clone())?;
+        let rows = all[..axis].to_vec();
+        let (mean, variance) = (ax.term("mean", rows.clone())?, ax.term("variance", rows)?);
+        let mut normal = x;
+        normal.spread = ax.elementwise(&[&normal, &mean, &variance], &all)?;
+        if let Spread::Sharded(d) = normal.spread
+            && d >= axis
+        {
+            return Err(ax.sharded_error("x", d));
+        }
+        let dy = ax.term("dy", all.clone())?;
+        let mut spreads = Vec::new();
+        if cx.results.has("dx") {
+            spreads.push(ax.product(&dy, &normal, &all)?);
+        }
+        let features = &all[axis..];
+        if cx.results.has("dscale") {
+            spreads.push(ax.product(&dy, &normal, features)?);
+        }
+        if cx.results.has("dbias") {
+            spreads.push(ax.sum_of(&dy, features)?);
+        }
+        Ok(spreads)
+    })
 }
 
 /// The family.

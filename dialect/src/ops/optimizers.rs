@@ -2,10 +2,12 @@
 
 use super::infer::{expect_flags, expect_float, expect_one_element, same_shape};
 use super::parts::{attr, attr_or, flag, one, optional};
+use super::rules::{LayoutCx, Term, labels};
 use super::{
     AttrDef, AttrDefault, AttrKind, Effects, Group, InferCx, OpDef, Pretty, TypeShape, Uniform,
 };
 use crate::error::Error;
+use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::TensorType;
 
@@ -36,6 +38,7 @@ pub const SGD: OpDef = OpDef {
     results: &[NEW_PARAM, NEW_MASTER],
     infer: Some(infer_sgd),
     eval: Some(reference::optimizers::sgd),
+    layout: Some(layout_sgd),
     ..OPTIMIZER
 };
 
@@ -70,6 +73,7 @@ pub const MOMENTUM: OpDef = OpDef {
     ],
     infer: Some(infer_momentum),
     eval: Some(reference::optimizers::momentum),
+    layout: Some(layout_momentum),
     ..OPTIMIZER
 };
 
@@ -116,6 +120,7 @@ pub const ADAM: OpDef = OpDef {
     attrs: &[BETA1, BETA2, EPSILON],
     infer: Some(infer_adam),
     eval: Some(reference::optimizers::adam),
+    layout: Some(layout_adam),
     ..OPTIMIZER
 };
 
@@ -148,6 +153,7 @@ algorithm 2; Paddle's adamw kernel). Without `with_decay` it is `dist.adam`, and
     ],
     infer: Some(infer_adam),
     eval: Some(reference::optimizers::adamw),
+    layout: Some(layout_adam),
     ..OPTIMIZER
 };
 
@@ -176,6 +182,7 @@ kernel). The power of β₁ is advanced by a `dist.scale` of its own.",
     attrs: &[BETA1, BETA2, EPSILON],
     infer: Some(infer_adamax),
     eval: Some(reference::optimizers::adamax),
+    layout: Some(layout_adamax),
     ..OPTIMIZER
 };
 
@@ -233,6 +240,63 @@ fn infer_adamax(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     expect_float("beta1_pow", power)?;
     expect_one_element("beta1_pow", power)?;
     optimizer(cx, &["moment", "inf_norm"], &[])
+}
+
+/// Parameter, gradient and state are cut alike; all else is whole. A parameter that only some ranks along an axis own (partial over it)
+/// has a gradient of its own there.
+fn layout_optimizer(
+    cx: &LayoutCx,
+    state: &'static [&'static str],
+    powers: &'static [&'static str],
+) -> Result<Vec<Layout>, Error> {
+    const OWNED: Spread = Spread::Partial(Reduction::Sum);
+    let all = labels(cx.args.one("param")?.ty.rank());
+    let masters = usize::from(cx.args.has("master"));
+    cx.per_axis(|ax| {
+        let others = ["lr", "skip_update", "beta1_pow", "beta2_pow"];
+        for name in others.into_iter().filter(|n| cx.args.has(n)) {
+            if ax.spread(name)? != OWNED || ax.spread("param")? != OWNED {
+                ax.whole(name)?;
+            }
+        }
+        let mut terms = vec![
+            ax.term("param", all.clone())?,
+            ax.term("grad", all.clone())?,
+        ];
+        for &name in state {
+            terms.push(ax.term(name, all.clone())?);
+        }
+        if cx.args.has("master") {
+            terms.push(ax.term("master", all.clone())?);
+        }
+        let owned = |t: &Term| t.spread == OWNED || t.spread == Spread::Replicated;
+        let spread = match terms[0].spread {
+            OWNED if terms.iter().all(owned) => OWNED,
+            _ => ax.elementwise(&terms.iter().collect::<Vec<_>>(), &all)?,
+        };
+        let mut spreads = vec![spread; 1 + state.len()];
+        for name in powers {
+            spreads.push(ax.spread(name)?);
+        }
+        spreads.extend(vec![spread; masters]);
+        Ok(spreads)
+    })
+}
+
+fn layout_sgd(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_optimizer(cx, &[], &[])
+}
+
+fn layout_momentum(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_optimizer(cx, &["velocity"], &[])
+}
+
+fn layout_adam(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_optimizer(cx, &["moment1", "moment2"], &["beta1_pow", "beta2_pow"])
+}
+
+fn layout_adamax(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_optimizer(cx, &["moment", "inf_norm"], &[])
 }
 
 /// The family.

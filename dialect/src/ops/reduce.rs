@@ -3,9 +3,11 @@
 use super::attributes::Attrs;
 use super::infer::{expect_flags, expect_float, expect_number, expect_shape, same_dtype};
 use super::parts::{attr, flag, one};
+use super::rules::LayoutCx;
 use super::shape::distinct_dimensions;
 use super::{AttrDef, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
+use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::TensorType;
 
@@ -45,6 +47,7 @@ pub const REDUCE_SUM: OpDef = OpDef {
     description: "`y = Σ x` over `dims`. Reducing a sharded dimension gives a partial sum.",
     infer: Some(infer_number),
     eval: Some(reference::reduce::sum),
+    layout: Some(layout_sum),
     ..REDUCTION
 };
 
@@ -55,6 +58,7 @@ pub const REDUCE_MEAN: OpDef = OpDef {
     description: "`y = Σ x / n` over `dims`. Reducing a sharded dimension gives a partial mean.",
     infer: Some(infer_float),
     eval: Some(reference::reduce::mean),
+    layout: Some(layout_mean),
     ..REDUCTION
 };
 
@@ -65,6 +69,7 @@ pub const REDUCE_MAX: OpDef = OpDef {
     description: "`y = max x` over `dims`; NaN if any is NaN. Reducing a sharded dimension gives a partial maximum.",
     infer: Some(infer_number),
     eval: Some(reference::reduce::max),
+    layout: Some(layout_max),
     ..REDUCTION
 };
 
@@ -75,6 +80,7 @@ pub const REDUCE_ANY: OpDef = OpDef {
     description: "`y = x₀ or x₁ or …` over `dims`, on `i1`. Reducing a sharded dimension gives a partial or.",
     infer: Some(infer_flags),
     eval: Some(reference::reduce::any),
+    layout: Some(layout_any),
     ..REDUCTION
 };
 
@@ -85,6 +91,7 @@ pub const REDUCE_SUM_GRAD: OpDef = OpDef {
     description: "dx is dout, repeated along `dims`.",
     infer: Some(infer_grad),
     eval: Some(reference::reduce::sum_grad),
+    layout: Some(layout_grad),
     ..GRADIENT
 };
 
@@ -95,6 +102,7 @@ pub const REDUCE_MEAN_GRAD: OpDef = OpDef {
     description: "dx is dout / n, repeated along `dims`, where n is the number of elements that each mean is taken of.",
     infer: Some(infer_grad),
     eval: Some(reference::reduce::mean_grad),
+    layout: Some(layout_grad),
     ..GRADIENT
 };
 
@@ -144,6 +152,72 @@ fn infer_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     same_dtype(cx, "x", "dout")?;
     expect_shape("dout", cx.args.one("dout")?, &reduced(cx)?.shape)?;
     Ok(vec![x.clone()])
+}
+
+/// Where each kept dimension of x goes; none for the reduced ones.
+fn kept(cx: &LayoutCx) -> Result<Vec<Option<usize>>, Error> {
+    let dims = reduced_dims(cx.attrs, cx.args.one("x")?.ty.rank())?;
+    let keep = cx.attrs.bool("keep_dims")?;
+    let mut next = 0;
+    Ok(dims
+        .into_iter()
+        .map(|gone| {
+            let at = (!gone).then_some(next);
+            next += usize::from(keep || !gone);
+            at
+        })
+        .collect())
+}
+
+/// Pieces become parts of the reduction; parts stay parts if `passes`.
+fn layout_reduce(
+    cx: &LayoutCx,
+    reduction: Reduction,
+    passes: impl Fn(Reduction) -> bool,
+) -> Result<Vec<Layout>, Error> {
+    let kept = kept(cx)?;
+    cx.per_axis(|ax| match ax.spread("x")? {
+        Spread::Sharded(d) => Ok(vec![match kept[d] {
+            Some(to) => Spread::Sharded(to),
+            None => Spread::Partial(reduction),
+        }]),
+        Spread::Partial(r) if !passes(r) => Err(ax.partial_error("x", r)),
+        spread => Ok(vec![spread]),
+    })
+}
+
+fn layout_sum(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_reduce(cx, Reduction::Sum, Reduction::is_linear)
+}
+
+fn layout_mean(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_reduce(cx, Reduction::Avg, Reduction::is_linear)
+}
+
+fn layout_max(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_reduce(cx, Reduction::Max, |r| r == Reduction::Max)
+}
+
+fn layout_any(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_reduce(cx, Reduction::Any, |r| r == Reduction::Any)
+}
+
+/// dx is dout repeated; x says how the dimensions that come back are cut.
+fn layout_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let kept = kept(cx)?;
+    cx.per_axis(|ax| {
+        let (x, dout) = (ax.spread("x")?, ax.spread("dout")?);
+        Ok(vec![match (x, dout) {
+            (_, Spread::Own) => return Err(ax.own_error("dout")),
+            (Spread::Sharded(d), Spread::Replicated) if kept[d].is_none() => x,
+            (Spread::Sharded(d), Spread::Sharded(e)) if kept[d] == Some(e) => x,
+            (Spread::Sharded(_), Spread::Partial(r)) => return Err(ax.partial_error("dout", r)),
+            (Spread::Sharded(d), _) => return Err(ax.sharded_error("x", d)),
+            (_, Spread::Sharded(d)) => return Err(ax.sharded_error("dout", d)),
+            (_, Spread::Partial(r)) if !r.is_linear() => return Err(ax.partial_error("dout", r)),
+            (_, dout) => dout,
+        }])
+    })
 }
 
 /// The family.

@@ -1,14 +1,15 @@
-//! Ops that move elements without changing them.
+//! Ops that arrange the elements of one tensor anew.
 
 use super::attributes::Attrs;
-use super::elementwise::one_type;
-use super::infer::{expect_static, same_dtype, shape};
-use super::parts::{attr, one, variadic};
+use super::infer::{expect_static, shape};
+use super::parts::{attr, one};
+use super::rules::{AxisCx, LayoutCx};
 use super::{AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
 use crate::ir::DYNAMIC;
+use crate::layout::{Layout, Spread};
 use crate::reference;
-use crate::tensor_type::{TensorType, shapes_agree};
+use crate::tensor_type::TensorType;
 
 const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
 
@@ -25,6 +26,7 @@ split, if it is (or stays) the outermost of its part.",
     pretty: SIGNATURE,
     infer: Some(infer_reshape),
     eval: Some(reference::shape::reshape),
+    layout: Some(layout_reshape),
     ..OpDef::NONE
 };
 
@@ -44,6 +46,7 @@ pub const TRANSPOSE: OpDef = OpDef {
     pretty: SIGNATURE,
     infer: Some(infer_transpose),
     eval: Some(reference::shape::transpose),
+    layout: Some(layout_transpose),
     ..OpDef::NONE
 };
 
@@ -79,67 +82,7 @@ that axis: the inverse of `dist.all_gather`.",
     pretty: SIGNATURE,
     infer: Some(infer_slice),
     eval: Some(reference::shape::slice),
-    ..OpDef::NONE
-};
-
-/// `dist.concat`
-pub const CONCAT: OpDef = OpDef {
-    name: "dist.concat",
-    summary: "joins tensors of one type along a dimension",
-    description: "\
-The extents along `dim` add up; all operands have one type. Unlike shapes are joined by a chain of `dist.concat_pair`.",
-    operands: &[variadic("xs", "at least one tensor, all of one type")],
-    results: &[one("y", "`dim` is as long as all operands together")],
-    attrs: &[attr("dim", AttrKind::I64, "the dimension")],
-    effects: Effects::Pure,
-    pretty: SIGNATURE,
-    infer: Some(infer_concat),
-    eval: Some(reference::shape::concat),
-    ..OpDef::NONE
-};
-
-/// `dist.concat_pair`
-pub const CONCAT_PAIR: OpDef = OpDef {
-    name: "dist.concat_pair",
-    summary: "joins two tensors whose extents along a dimension may differ",
-    description: "As `dist.concat`, for two operands whose shapes differ only along `dim`.",
-    operands: &[one("a", "comes first"), one("b", "comes second")],
-    results: &[one("y", "`dim` is as long as both together")],
-    attrs: &[attr("dim", AttrKind::I64, "the dimension")],
-    effects: Effects::Pure,
-    pretty: SIGNATURE,
-    infer: Some(infer_concat_pair),
-    eval: Some(reference::shape::concat_pair),
-    ..OpDef::NONE
-};
-
-/// `dist.split`
-pub const SPLIT: OpDef = OpDef {
-    name: "dist.split",
-    summary: "cuts a tensor into equal parts along a dimension",
-    description: "The number of results divides the extent of `dim`; part i is the i-th piece.",
-    operands: &[one("x", "any tensor")],
-    results: &[variadic("parts", "at least one, all of one type")],
-    attrs: &[attr("dim", AttrKind::I64, "the dimension")],
-    effects: Effects::Pure,
-    pretty: SIGNATURE,
-    infer: Some(infer_split),
-    eval: Some(reference::shape::split),
-    ..OpDef::NONE
-};
-
-/// `dist.stack`
-pub const STACK: OpDef = OpDef {
-    name: "dist.stack",
-    summary: "joins tensors along a new dimension",
-    description: "n operands of one type `[…]` give a tensor with an extra dimension of extent n in front of dimension `dim`.",
-    operands: &[variadic("xs", "at least one tensor, all of one type")],
-    results: &[one("y", "one dimension more")],
-    attrs: &[attr("dim", AttrKind::I64, "position of the new dimension")],
-    effects: Effects::Pure,
-    pretty: SIGNATURE,
-    infer: Some(infer_stack),
-    eval: Some(reference::shape::stack),
+    layout: Some(layout_slice),
     ..OpDef::NONE
 };
 
@@ -272,76 +215,96 @@ fn infer_slice(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     Ok(vec![y])
 }
 
-/// The type of tensors joined along `dim`; they agree elsewhere.
-fn joined(xs: &[TensorType], dim: usize) -> Result<TensorType, Error> {
-    let mut y = xs[0].clone();
-    y.shape[dim] = 0;
-    for x in xs {
-        let mut like = x.clone();
-        if let Some(extent) = like.shape.get_mut(dim) {
-            *extent = y.shape[dim];
-        }
-        if !shapes_agree(&like.shape, &y.shape) {
-            return Err(Error::op(
-                "E0317",
+/// A rule for ops that move the elements of `x` without combining them: `dim` says where a cut dimension goes.
+fn moved(
+    cx: &LayoutCx,
+    dim: impl Fn(&AxisCx, usize) -> Result<usize, Error>,
+) -> Result<Vec<Layout>, Error> {
+    cx.per_axis(|ax| match ax.spread("x")? {
+        Spread::Sharded(d) => Ok(vec![Spread::Sharded(dim(ax, d)?)]),
+        spread => Ok(vec![spread]),
+    })
+}
+
+fn layout_reshape(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let (x, y) = (&cx.args.one("x")?.ty.shape, &cx.results.one("y")?.shape);
+    moved(cx, |ax, dim| {
+        reshaped_dimension(x, y, dim).ok_or_else(|| {
+            Error::op(
+                "E0340",
                 format!(
-                    "joins shapes {} and {}, which differ not only along dimension {dim}",
-                    shape(&xs[0].shape),
-                    shape(&x.shape)
+                    "reshapes {} to {}, which takes the pieces apart that axis '{}' makes of dimension {dim}",
+                    shape(x),
+                    shape(y),
+                    ax.axis_name()
                 ),
-            ));
-        }
-        y.shape[dim] = match (y.shape[dim], x.shape[dim]) {
-            (DYNAMIC, _) | (_, DYNAMIC) => DYNAMIC,
-            (a, b) => a
-                .checked_add(b)
-                .ok_or_else(|| Error::op("E0317", "has too large a result"))?,
-        };
+            )
+            .with_help("the dimension must be the outermost of those that it is merged with or split into")
+        })
+    })
+}
+
+/// Where a cut dimension goes in a reshape of the local shape: shapes are taken apart into runs with equal products, and the dimension
+/// must come first in its run, apart from dimensions of extent 1.
+fn reshaped_dimension(from: &[i64], to: &[i64], dim: usize) -> Option<usize> {
+    if from.contains(&DYNAMIC) || to.contains(&DYNAMIC) {
+        return None;
     }
-    Ok(y)
+    let product = |extents: &[i64]| extents.iter().try_fold(1i64, |n, &d| n.checked_mul(d));
+    let before = product(&from[..dim])?;
+    // The first dimension of the result with as many elements before it, and not of extent 1 if the cut one is not.
+    let candidates = (0..to.len()).filter(|&d| product(&to[..d]) == Some(before));
+    let mut candidates = candidates.peekable();
+    let first = *candidates.peek()?;
+    match from[dim] {
+        1 => candidates.find(|&d| to[d] == 1).or(Some(first)),
+        _ => candidates.find(|&d| to[d] != 1),
+    }
 }
 
-fn infer_concat(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
-    let ty = one_type(cx)?;
-    let dim = dimension(cx.attrs, "dim", ty.rank())?;
-    Ok(vec![joined(cx.args.many("xs"), dim)?])
+fn layout_transpose(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let rank = cx.args.one("x")?.ty.rank();
+    let perm = distinct_dimensions(cx.attrs, "perm", rank)?;
+    moved(cx, |_, dim| {
+        perm.iter()
+            .position(|&d| d == dim)
+            .ok_or_else(|| Error::op("E0313", "has no permutation in 'perm'"))
+    })
 }
 
-fn infer_concat_pair(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
-    same_dtype(cx, "a", "b")?;
-    let dim = dimension(cx.attrs, "dim", cx.args.one("a")?.rank())?;
-    Ok(vec![joined(cx.args.all(), dim)?])
-}
-
-fn infer_split(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+fn layout_slice(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     let x = cx.args.one("x")?;
-    let dim = dimension(cx.attrs, "dim", x.rank())?;
-    let parts = cx.count("parts");
-    if parts == 0 {
-        return Err(Error::op("E0304", "needs at least one result"));
-    }
-    let mut part = x.clone();
-    if x.shape[dim] != DYNAMIC {
-        if x.shape[dim] % parts as i64 != 0 {
-            return Err(Error::op(
-                "E0315",
-                format!(
-                    "cannot cut extent {} into {parts} equal parts",
-                    x.shape[dim]
-                ),
+    let dims = distinct_dimensions(cx.attrs, "dims", x.ty.rank())?;
+    let (starts, sizes) = (cx.attrs.ints("starts")?, cx.attrs.ints("sizes")?);
+    let lists = cx.attrs.string_lists("axes")?;
+    let mut layout = x.layout.clone();
+    let error = |axis: usize, what: String| {
+        let axis = &cx.mesh.axes()[axis];
+        Error::op("E0340", format!("cuts {what} along axis '{axis}'"))
+    };
+    for (i, &dim) in dims.iter().enumerate() {
+        let axes = cx.mesh.axis_set(&lists[i])?;
+        let windows = cx.mesh.group_size(&axes) as i64;
+        let all = starts[i] == 0 && sizes[i].checked_mul(windows) == Some(x.ty.shape[dim]);
+        let cut = layout.dims[dim].iter().find(|&&a| cx.mesh.sizes()[a] > 1);
+        if let (Some(&axis), false) = (cut, all) {
+            return Err(error(
+                axis,
+                format!("a window out of dimension {dim}, which is already cut"),
             ));
         }
-        part.shape[dim] /= parts as i64;
+        for axis in axes {
+            if cx.mesh.sizes()[axis] == 1 {
+                continue;
+            }
+            match x.layout.on(axis) {
+                Spread::Replicated => layout.set(axis, Spread::Sharded(dim)),
+                _ => return Err(error(axis, "a value that is not whole".into())),
+            }
+        }
     }
-    Ok(vec![part; parts])
-}
-
-fn infer_stack(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
-    let mut y = one_type(cx)?;
-    let dim = dimension(cx.attrs, "dim", y.rank() + 1)?;
-    y.shape.insert(dim, cx.args.many("xs").len() as i64);
-    Ok(vec![y])
+    Ok(vec![layout])
 }
 
 /// The family.
-pub static OPS: &[OpDef] = &[RESHAPE, TRANSPOSE, SLICE, CONCAT, CONCAT_PAIR, SPLIT, STACK];
+pub static OPS: &[OpDef] = &[RESHAPE, TRANSPOSE, SLICE];

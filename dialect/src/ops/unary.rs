@@ -2,10 +2,12 @@
 
 use super::infer::{expect_float, expect_number, same_type};
 use super::parts::{attr, attr_or, flag, one};
+use super::rules::{LayoutCx, is_monotone, labels, pointwise};
 use super::{AttrDefault, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
+use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
-use crate::tensor_type::TensorType;
+use crate::tensor_type::{DType, TensorType};
 
 const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
 const SAME: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Same));
@@ -32,6 +34,7 @@ pub const SCALE: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_number),
     eval: Some(reference::elementwise::scale),
+    layout: Some(layout_scale),
     ..OpDef::NONE
 };
 
@@ -49,6 +52,7 @@ floats (which ignores the order of rounding).",
     pretty: SIGNATURE,
     infer: Some(infer_cast),
     eval: Some(reference::elementwise::cast),
+    layout: Some(layout_cast),
     ..OpDef::NONE
 };
 
@@ -65,6 +69,7 @@ pub const GELU: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_float),
     eval: Some(reference::elementwise::gelu),
+    layout: Some(layout_nonlinear),
     ..OpDef::NONE
 };
 
@@ -84,6 +89,7 @@ pub const GELU_GRAD: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_grad),
     eval: Some(reference::elementwise::gelu_grad),
+    layout: Some(layout_grad),
     ..OpDef::NONE
 };
 
@@ -98,6 +104,7 @@ pub const RELU: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_number),
     eval: Some(reference::elementwise::relu),
+    layout: Some(layout_monotone),
     ..OpDef::NONE
 };
 
@@ -115,6 +122,7 @@ pub const RELU_GRAD: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_grad),
     eval: Some(reference::elementwise::relu_grad),
+    layout: Some(layout_grad),
     ..OpDef::NONE
 };
 
@@ -129,6 +137,7 @@ pub const SQRT: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_float),
     eval: Some(reference::elementwise::sqrt),
+    layout: Some(layout_monotone),
     ..OpDef::NONE
 };
 
@@ -147,6 +156,7 @@ pub const CLIP: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_clip),
     eval: Some(reference::elementwise::clip),
+    layout: Some(layout_monotone),
     ..OpDef::NONE
 };
 
@@ -161,6 +171,7 @@ pub const IDENTITY: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_identity),
     eval: Some(reference::elementwise::identity),
+    layout: Some(layout_identity),
     ..OpDef::NONE
 };
 
@@ -198,6 +209,64 @@ fn infer_clip(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
             format!("has limits {min} and {max} in the wrong order"),
         ))
     }
+}
+
+fn layout_identity(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    pointwise(cx, |_| true)
+}
+
+fn layout_nonlinear(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    pointwise(cx, |_| false)
+}
+
+fn layout_monotone(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    pointwise(cx, is_monotone)
+}
+
+fn layout_scale(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let (scale, bias) = (cx.attrs.float("scale")?, cx.attrs.float("bias")?);
+    pointwise(cx, |reduction| match reduction {
+        Reduction::Sum => bias == 0.0,
+        Reduction::Avg => true,
+        reduction => is_monotone(reduction) && scale >= 0.0,
+    })
+}
+
+fn layout_cast(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let from = cx.args.one("x")?.ty.dtype;
+    let to = cx.results.one("y")?.dtype;
+    cx.per_axis(|ax| {
+        let spread = ax.spread("x")?;
+        let Spread::Partial(reduction) = spread else {
+            return Ok(vec![spread]);
+        };
+        // A flag that is set somewhere is a number whose maximum is 1, and the other way round.
+        if from == DType::Bool && to != DType::Bool && reduction == Reduction::Any {
+            return Ok(vec![Spread::Partial(Reduction::Max)]);
+        }
+        let passes = match (from, to) {
+            (a, b) if a == b => true,
+            (_, DType::Bool) => false,
+            (a, b) if a.is_float() && !b.is_float() => is_monotone(reduction),
+            _ => reduction.is_linear() || is_monotone(reduction),
+        };
+        match passes {
+            true => Ok(vec![spread]),
+            false => Err(ax.partial_error("x", reduction)),
+        }
+    })
+}
+
+/// `dout` times a function of `x`.
+fn layout_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let out = labels(cx.args.one("x")?.ty.rank());
+    cx.per_axis(|ax| {
+        let (x, dout) = (ax.term("x", out.clone())?, ax.term("dout", out.clone())?);
+        match x.spread {
+            Spread::Partial(reduction) => Err(ax.partial_error("x", reduction)),
+            _ => Ok(vec![ax.product(&x, &dout, &out)?]),
+        }
+    })
 }
 
 /// The family.
