@@ -8,10 +8,12 @@ pub(crate) mod classes;
 pub mod collectives;
 pub(crate) mod conform;
 mod def;
+mod docs;
 pub mod elementwise;
 mod groups;
 mod infer;
 pub mod init;
+mod irdl;
 pub mod joining;
 pub mod linear;
 pub mod normalisation;
@@ -33,8 +35,10 @@ pub use def::{
 pub use args::Args;
 pub use attributes::{Attributes, Attrs, DictAttributes, OpAttributes, Value, value};
 pub use conform::matches as attr_matches;
+pub use docs::docs;
 pub use groups::{OPERAND_SEGMENTS, RESULT_SEGMENTS, SegmentError, segments};
 pub use infer::{InferCx, Request, infer};
+pub use irdl::irdl;
 pub use rules::{LayoutCall, LayoutCx, Operand, layouts};
 pub use scopes::{Scope, Scopes};
 
