@@ -1,15 +1,15 @@
 //! PaddlePaddle programs in and out.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use raddle_compiler::driver::OutputFile;
 use raddle_compiler::interop::paddle::{self, File, RankFiles};
 use raddle_dialect::diag::{Diagnostics, Source};
-use raddle_dialect::ir::Context;
-use raddle_dialect::syntax::{PrintOptions, write};
+use raddle_dialect::ir::{Context, VerifyOptions, verify};
+use raddle_dialect::syntax::{ParseOptions, PrintOptions, parse, write};
 
 use crate::{Cli, diagnostics};
 
@@ -78,8 +78,48 @@ pub fn import(cli: &Cli) -> Result<bool> {
 }
 
 /// Exports; whether it worked.
-pub fn export(_cli: &Cli) -> Result<bool> {
-    bail!("not yet")
+pub fn export(cli: &Cli) -> Result<bool> {
+    let (Some(rank), Some(startup_out)) = (cli.rank, &cli.startup_out) else {
+        bail!("--export-paddle needs --rank and --startup-out");
+    };
+    let input = if cli.input == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .context("cannot read standard input")?;
+        Contents {
+            name: "<stdin>".to_owned(),
+            bytes,
+        }
+    } else {
+        Contents::read(&cli.input)?
+    };
+    let cx = Context::new();
+    let source = Source::new(&input.name, &input.bytes);
+    let mut found = Diagnostics::new();
+    let programs = parse(&cx, &source, ParseOptions::default(), &mut found)
+        .and_then(|module| verify(module, VerifyOptions::default(), &mut found).ok())
+        .and_then(|module| paddle::export(&module, rank, &mut found));
+    diagnostics::show(&found, &source, &cx);
+    let Some(programs) = programs else {
+        return Ok(false);
+    };
+    save_pair(
+        (&cli.output, &programs.main),
+        (startup_out, &programs.startup),
+    )?;
+    Ok(true)
+}
+
+/// Writes two files, of which neither appears unless both can be written.
+fn save_pair(first: (&Path, &[u8]), second: (&Path, &[u8])) -> Result<()> {
+    let (path, bytes) = second;
+    let failed = || format!("cannot write {}", path.display());
+    let mut out = OutputFile::create(path).with_context(failed)?;
+    out.write_all(bytes).with_context(failed)?;
+    save(first.0, |out| out.write_all(first.1))?;
+    out.finish().with_context(failed)
 }
 
 /// Writes a file whole or not at all.
