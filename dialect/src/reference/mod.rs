@@ -17,6 +17,8 @@ pub(crate) mod reduce;
 mod rounding;
 pub(crate) mod shape;
 mod tensor;
+#[cfg(test)]
+mod tests;
 
 pub use tensor::{Tensor, ravel, strides, unravel};
 
