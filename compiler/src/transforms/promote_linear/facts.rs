@@ -44,7 +44,24 @@ pub struct Facts<'m> {
     /// All ops of the class, in program order.
     pub ops: Vec<OpId>,
     globals: FxHashMap<Attr, Global>,
+    /// By index of the op, less `first`.
     places: Vec<Place>,
+    first: usize,
+    /// The functions, in program order, and where each begins.
+    functions: Vec<(OpId, u32)>,
+    /// Where the collectives over each set of axes stand, in program order.
+    collectives: FxHashMap<Vec<usize>, Vec<u32>>,
+}
+
+/// Which collective over its axes one is: the rank of another class meets it with the same number.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Meeting {
+    /// The function's name.
+    pub function: String,
+    /// The axes: positions in the mesh.
+    pub axes: Vec<usize>,
+    /// How many collectives over these axes come before it in the function.
+    pub number: usize,
 }
 
 impl<'m> Facts<'m> {
@@ -52,13 +69,19 @@ impl<'m> Facts<'m> {
     pub fn new(module: &'m Module, class: OpId) -> Option<Self> {
         let mesh = Mesh::of(module, class).ok()?;
         let ranks = RankSet::from_module(module, class, &mesh).ok()?;
+        let ops: Vec<_> = module.walk(class).skip(1).collect();
+        let first = ops.iter().map(|op| op.index()).min().unwrap_or_default();
+        let last = ops.iter().map(|op| op.index()).max().unwrap_or_default();
         let mut facts = Self {
             module,
             mesh,
             ranks,
-            ops: module.walk(class).skip(1).collect(),
+            ops,
             globals: FxHashMap::default(),
-            places: vec![Place::default(); module.op_capacity()],
+            places: vec![Place::default(); last - first + 1],
+            first,
+            functions: Vec::new(),
+            collectives: FxHashMap::default(),
         };
         let mut place = Place::default();
         for index in 0..facts.ops.len() {
@@ -66,7 +89,7 @@ impl<'m> Facts<'m> {
             let uses = module.results(op).map(|r| module.uses(r).count());
             place.uses = uses.sum::<usize>() as u32;
             place.order = index as u32;
-            facts.places[op.index()] = place;
+            facts.places[op.index() - first] = place;
             facts.note(op, &mut place);
         }
         Some(facts)
@@ -82,7 +105,17 @@ impl<'m> Facts<'m> {
         match (def.effects, global) {
             (Effects::Reads, Some(global)) => self.entry(global).loads.push(op),
             (Effects::Writes, Some(global)) => self.entry(global).stores.push(op),
-            (Effects::Communicates, _) => place.collectives += 1,
+            (Effects::Communicates, _) => {
+                place.collectives += 1;
+                if let Some(axes) = self.axes(op) {
+                    let all = self.collectives.entry(axes).or_default();
+                    all.push(place.order);
+                }
+            }
+            (Effects::Opaque, _) if module.is(op, "func.func") => {
+                place.unknown += 1;
+                self.functions.push((op, place.order));
+            }
             (Effects::Opaque, _) if module.is(op, "dist.global") => self.declare(op),
             (Effects::Opaque, _) if !def.traits.terminator => place.unknown += 1,
             _ => {}
@@ -112,7 +145,7 @@ impl<'m> Facts<'m> {
 
     /// Where an op of the class stands.
     pub fn place(&self, op: OpId) -> Place {
-        self.places[op.index()]
+        self.places[op.index() - self.first]
     }
 
     /// Whether `a` stands before `b` in the text of the class.
@@ -134,6 +167,21 @@ impl<'m> Facts<'m> {
     /// Axes as they are written: `["dp", "mp"]`.
     pub fn show(&self, axes: &[usize]) -> String {
         show_axes(&self.mesh, axes)
+    }
+
+    /// Which of the collectives over `axes` the next one from `op` on is.
+    pub fn meeting(&self, op: OpId, axes: &[usize]) -> Meeting {
+        let here = self.place(op).order;
+        let before = self.functions.partition_point(|&(_, start)| start < here);
+        let function = before.checked_sub(1).map(|i| self.functions[i]);
+        let start = function.map_or(0, |(_, start)| start);
+        let all = self.collectives.get(axes).map_or(&[][..], |all| all);
+        let name = function.and_then(|(f, _)| self.module.symbol_name(f));
+        Meeting {
+            function: name.unwrap_or_default().into(),
+            axes: axes.to_vec(),
+            number: all.partition_point(|&o| o < here) - all.partition_point(|&o| o < start),
+        }
     }
 
     /// How a global is spread over the mesh.

@@ -167,12 +167,6 @@ fn fits(facts: &Facts, linear: &Linear, name: &str) -> Result<(), String> {
             facts.show(&linear.axes)
         ));
     }
-    if !facts.holds_groups(&linear.axes) {
-        return Err(format!(
-            "its rank class does not hold whole groups over {}, so the others may not add @{name}",
-            facts.show(&linear.axes)
-        ));
-    }
     in_order(facts, linear, name)
 }
 

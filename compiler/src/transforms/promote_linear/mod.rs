@@ -24,6 +24,7 @@
 mod facts;
 mod flow;
 mod gradient;
+mod groups;
 mod linear;
 mod parts;
 mod plan;
@@ -72,21 +73,16 @@ struct PromoteLinear {
 
 impl Pass for PromoteLinear {
     fn run(&self, module: &mut Module, target: OpId, cx: &mut PassCx) -> Result<(), Failed> {
-        let classes: Vec<_> = module
-            .block_ops(module.body(target))
-            .filter(|&op| {
-                module.is(op, "builtin.module") && module.attr(op, "dist.ranks").is_some()
-            })
-            .collect();
-        for class in classes {
-            self.class(module, class, cx);
+        for plan in self.plan(module, target, cx) {
+            plan.carry_out(&mut Rewriter::new(module));
         }
         Ok(())
     }
 }
 
-/// All that is to be done in a class.
+/// What is to be done in a class, all found out before anything changes.
 struct ClassPlan {
+    class: OpId,
     plans: Vec<Plan>,
     moves: Vec<Moves>,
     /// The distinct axes of the plans.
@@ -99,59 +95,19 @@ struct ClassPlan {
     mesh: raddle_dialect::mesh::Mesh,
 }
 
-impl PromoteLinear {
-    fn class(&self, module: &mut Module, class: OpId, cx: &mut PassCx) {
-        let Some(plan) = self.plan(module, class, cx) else {
-            return;
-        };
-        let mut rewriter = Rewriter::new(module);
-        let copies = copies(&mut rewriter, class, &plan);
-        let cx = rewriter.cx().clone();
-        let axes: Vec<_> = plan
-            .sets
-            .iter()
-            .map(|a| axes_attr(&cx, &plan.mesh, a))
-            .collect();
-        for (part, copied) in plan.parts.iter().zip(&copies) {
-            for reader in &plan.readers {
-                reader.rewrite(&mut rewriter, copied, &part.roles, &axes);
-            }
-            let mut rewrite = Rewrite {
-                rewriter: &mut rewriter,
-                mesh: &plan.mesh,
-                copied,
-            };
-            for (index, bias) in plan.plans.iter().enumerate() {
-                match part.roles[plan.set_of[index]] {
-                    Role::First => rewrite.keep(bias, &plan.moves[index]),
-                    Role::Rest => rewrite.drop(bias, &plan.siblings),
-                }
-            }
-        }
-    }
-
-    fn plan(&self, module: &Module, class: OpId, cx: &mut PassCx) -> Option<ClassPlan> {
-        let facts = Facts::new(module, class)?;
-        let mut plans = self.biases(&facts, cx);
-        let siblings = loop {
-            match terms::siblings(&facts, &plans) {
-                Ok(siblings) => break siblings,
-                Err(index) => {
-                    let plan = plans.remove(index);
-                    let reason = "no other gradient of its loss scaling group would be left";
-                    decline(&facts, &plan.name, &plan.linears, reason, cx);
-                }
-            }
-        };
-        if plans.is_empty() {
-            return None;
-        }
-        report(&facts, &plans, cx);
+impl ClassPlan {
+    fn new(candidate: Candidate, siblings: FxHashMap<OpId, OpId>) -> Self {
+        let Candidate {
+            class,
+            facts,
+            plans,
+        } = candidate;
         let mut sets: Vec<Vec<usize>> = plans.iter().map(|p| p.axes.clone()).collect();
         sets.sort();
         sets.dedup();
         let set_of = |p: &Plan| sets.iter().position(|s| *s == p.axes).unwrap_or_default();
-        Some(ClassPlan {
+        Self {
+            class,
             moves: plans.iter().map(|p| Moves::new(&facts, p)).collect(),
             set_of: plans.iter().map(set_of).collect(),
             readers: terms::readers(&facts, &plans, &sets),
@@ -160,7 +116,88 @@ impl PromoteLinear {
             siblings,
             plans,
             sets,
-        })
+        }
+    }
+
+    fn carry_out(&self, rewriter: &mut Rewriter) {
+        let copies = copies(rewriter, self.class, self);
+        let axes: Vec<_> = self
+            .sets
+            .iter()
+            .map(|a| axes_attr(rewriter.context(), &self.mesh, a))
+            .collect();
+        for (part, copied) in self.parts.iter().zip(&copies) {
+            for reader in &self.readers {
+                reader.rewrite(rewriter, copied, &part.roles, &axes);
+            }
+            let mut rewrite = Rewrite {
+                rewriter: &mut *rewriter,
+                mesh: &self.mesh,
+                copied,
+            };
+            for (index, bias) in self.plans.iter().enumerate() {
+                match part.roles[self.set_of[index]] {
+                    Role::First => rewrite.keep(bias, &self.moves[index]),
+                    Role::Rest => rewrite.drop(bias, &self.siblings),
+                }
+            }
+        }
+    }
+}
+
+/// A class and the plans that fit it, before other classes are heard.
+struct Candidate<'m> {
+    class: OpId,
+    facts: Facts<'m>,
+    plans: Vec<Plan>,
+}
+
+impl PromoteLinear {
+    fn plan(&self, module: &Module, top: OpId, cx: &mut PassCx) -> Vec<ClassPlan> {
+        let mut candidates = Vec::new();
+        for class in module.block_ops(module.body(top)) {
+            if !module.is(class, "builtin.module") {
+                continue;
+            }
+            if let Some(facts) = Facts::new(module, class) {
+                let plans = self.biases(&facts, cx);
+                candidates.push(Candidate {
+                    class,
+                    facts,
+                    plans,
+                });
+            }
+        }
+        // A plan that one class gives up, the classes that meet it have to give up too.
+        let siblings = loop {
+            groups::agree(&mut candidates, cx);
+            let of_classes: Vec<_> = candidates
+                .iter()
+                .map(|c| terms::siblings(&c.facts, &c.plans))
+                .collect();
+            let Some(class) = of_classes.iter().position(Result::is_err) else {
+                break of_classes.into_iter().map(Result::unwrap_or_default);
+            };
+            if let Err(index) = of_classes[class] {
+                let reason = "no other gradient of its loss scaling group would be left";
+                let plan = candidates[class].plans.remove(index);
+                decline(
+                    &candidates[class].facts,
+                    &plan.name,
+                    &plan.linears,
+                    reason,
+                    cx,
+                );
+            }
+        };
+        let mut plans = Vec::new();
+        for (candidate, siblings) in candidates.into_iter().zip(siblings) {
+            report(&candidate.facts, &candidate.plans, cx);
+            if !candidate.plans.is_empty() {
+                plans.push(ClassPlan::new(candidate, siblings));
+            }
+        }
+        plans
     }
 
     /// The plans for all biases of the class, in the order of their first layers.

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use raddle_dialect::ir::{Attr, OpId};
 use raddle_dialect::ops::Effects;
 
-use super::facts::Facts;
+use super::facts::{Facts, Meeting};
 use super::flow::{self, Flow, Sources};
 use super::gradient::{self, Gradient};
 use super::linear::Linear;
@@ -30,6 +30,17 @@ pub struct Plan {
     pub broadcasts: Vec<Broadcast>,
     /// Everything to leave out where the bias is gone, last op first.
     pub removed: Vec<OpId>,
+}
+
+/// See [`Plan::signature`].
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Signature {
+    bias: String,
+    axes: Vec<usize>,
+    /// The collectives that the plan looks at or changes.
+    meetings: Vec<Meeting>,
+    /// Where the plan puts new collectives.
+    readers: Vec<Meeting>,
 }
 
 /// A broadcast of initialisation that promotion shortens or removes.
@@ -91,6 +102,52 @@ impl Plan {
         }
         plan.leave_out(facts, &globals)?;
         Ok(plan)
+    }
+
+    /// Everything about the plan that another class, whose ranks meet this class's, must do alike.
+    pub fn signature(&self, facts: &Facts) -> Signature {
+        let own = |op| {
+            let axes = facts.axes(op).unwrap_or_default();
+            facts.meeting(op, &axes)
+        };
+        let comms = self.linears.iter().map(|l| l.comm);
+        let gathers = self.gradients.iter().filter_map(|g| g.gather);
+        let left_out = self.collectives(facts);
+        let mut meetings: Vec<_> = comms.chain(gathers).chain(left_out).map(own).collect();
+        meetings.sort();
+        let terms = self.flow.terms.iter();
+        let mut readers: Vec<_> = terms
+            .map(|t| facts.meeting(t.consumer, &self.axes))
+            .collect();
+        readers.sort();
+        Signature {
+            bias: self.name.clone(),
+            axes: self.axes.clone(),
+            meetings,
+            readers,
+        }
+    }
+
+    /// The collectives that are left out, or shortened, on some ranks.
+    fn collectives<'a>(&'a self, facts: &'a Facts) -> impl Iterator<Item = OpId> + 'a {
+        self.removed.iter().copied().filter(|&op| {
+            let def = facts.module.def_of(op);
+            def.is_some_and(|d| d.effects == Effects::Communicates)
+        })
+    }
+
+    /// All axes over which ranks meet in what the plan changes.
+    pub fn reach(&self, facts: &Facts) -> Vec<usize> {
+        let left_out = self.collectives(facts).filter_map(|op| facts.axes(op));
+        let mut axes: Vec<_> = self
+            .axes
+            .iter()
+            .copied()
+            .chain(left_out.flatten())
+            .collect();
+        axes.sort_unstable();
+        axes.dedup();
+        axes
     }
 
     /// Collects what goes where the bias is gone, and the broadcasts that only initialise it.
