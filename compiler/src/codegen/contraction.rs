@@ -1,11 +1,11 @@
-//! Any kernel of a linear layer as one matrix product with an epilogue.
+//! Any product of a linear layer as one matrix product with an epilogue.
 //!
 //! Targets see only this form: `R[r, c] = epilogue(Σ_d X[r, d] · Y[d, c])`. Each of the two operands is read along
 //! lines of contiguous elements; a line runs either along the depth `d`, which is summed over, or along the outer
 //! index `r` or `c`, which stays.
 
 use super::description::{
-    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder,
+    Activation, ElementType, KernelDescription, KernelOp, MatrixOrder, NamedMatrix,
 };
 use super::error::CodegenError;
 
@@ -68,15 +68,19 @@ pub struct Output {
     pub offset: u64,
 }
 
-/// What happens to a sum before it is written, in this order.
+/// What happens to a sum before it is written, in the order of the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epilogue {
     /// A vector over the columns is added, in single precision.
     pub bias: Option<ElementType>,
-    /// The sum so far is also written, laid out like the result.
-    pub auxiliary: bool,
+    /// The sum so far is also written, laid out like the result, as elements of this type.
+    pub auxiliary_output: Option<ElementType>,
     /// This function is applied.
     pub activation: Activation,
+    /// The derivative of a function is multiplied, taken where a matrix of this type and laid out like the result says.
+    pub derivative: Option<(Activation, ElementType)>,
+    /// What the result holds already is added.
+    pub accumulate: bool,
 }
 
 /// One matrix product with its epilogue.
@@ -96,39 +100,59 @@ pub struct Contraction {
     pub output: Output,
     /// What happens to the sums.
     pub epilogue: Epilogue,
+    /// Whether the right operand's sums over the depth are written too, in single precision.
+    pub column_sums: bool,
 }
 
 impl Contraction {
-    /// Writes a kernel as a matrix product.
+    /// Writes a kernel as a matrix product; `None` if it is none.
     ///
     /// # Errors
     /// What [`KernelDescription::validate`] finds.
-    pub fn of(kernel: &KernelDescription) -> Result<Contraction, CodegenError> {
+    pub fn of(kernel: &KernelDescription) -> Result<Option<Contraction>, CodegenError> {
         kernel.validate()?;
-        match kernel.op {
-            KernelOp::FusedLinear => Ok(Contraction {
-                rows: kernel.m,
-                columns: kernel.n,
-                depth: kernel.k,
-                left: left(kernel.element, kernel.a, kernel.m, kernel.k),
-                right: right(kernel.element, kernel.b, kernel.k, kernel.n),
-                output: Output {
-                    element: kernel.element,
-                    leading: kernel.c.leading.unwrap_or(kernel.n),
-                    offset: kernel.c.offset,
+        let [first, second, result] = kernel.matrices();
+        let (left, right) = match kernel.op {
+            // The index that is summed over is the first input's column or row, and the second one's row or column.
+            KernelOp::FusedLinear => (Index::Column, Index::Row),
+            KernelOp::InputGradient => (Index::Column, Index::Column),
+            KernelOp::WeightGradient => (Index::Row, Index::Row),
+            KernelOp::BiasGradient => return Ok(None),
+        };
+        let left = operand(kernel.element, &first, left);
+        let right = operand(kernel.element, &second, right);
+        let is_forward = kernel.op == KernelOp::FusedLinear;
+        let has_derivative =
+            kernel.op == KernelOp::InputGradient && kernel.activation != Activation::None;
+        Ok(Some(Contraction {
+            rows: result.rows,
+            columns: result.columns,
+            depth: left.depth,
+            left,
+            right,
+            output: Output {
+                element: kernel.output,
+                leading: result.leading(),
+                offset: result.layout.offset,
+            },
+            epilogue: Epilogue {
+                bias: kernel.bias.filter(|_| is_forward),
+                auxiliary_output: kernel.auxiliary.then_some(kernel.output),
+                activation: if is_forward {
+                    kernel.activation
+                } else {
+                    Activation::None
                 },
-                epilogue: Epilogue {
-                    bias: kernel.bias,
-                    auxiliary: kernel.auxiliary,
-                    activation: kernel.activation,
-                },
-            }),
-        }
+                derivative: has_derivative.then_some((kernel.activation, kernel.element)),
+                accumulate: kernel.accumulate,
+            },
+            column_sums: kernel.op == KernelOp::WeightGradient && kernel.bias.is_some(),
+        }))
     }
 
-    /// Elements of a row that one store can write: a power of two that divides the row's length, its stride and its
+    /// Elements of a row that one access can take: a power of two that divides the row's length, its stride and its
     /// start, and is at most `limit`.
-    pub const fn store_width(&self, limit: u32) -> u32 {
+    pub const fn row_run(&self, limit: u32) -> u32 {
         let stride = if self.rows > 1 {
             self.output.leading
         } else {
@@ -139,32 +163,109 @@ impl Contraction {
     }
 }
 
-fn left(element: ElementType, layout: MatrixLayout, rows: u64, depth: u64) -> Operand {
-    let (major, line) = match layout.order {
-        MatrixOrder::RowMajor => (Major::Depth, depth),
-        MatrixOrder::ColumnMajor => (Major::Outer, rows),
+/// One of a matrix's two indices.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Index {
+    Row,
+    Column,
+}
+
+/// A matrix as an operand whose `summed` index is summed over.
+fn operand(element: ElementType, matrix: &NamedMatrix, summed: Index) -> Operand {
+    let (depth, outer) = match summed {
+        Index::Row => (matrix.rows, matrix.columns),
+        Index::Column => (matrix.columns, matrix.rows),
+    };
+    let along = match matrix.layout.order {
+        MatrixOrder::RowMajor => Index::Column,
+        MatrixOrder::ColumnMajor => Index::Row,
     };
     Operand {
         element,
-        major,
-        leading: layout.leading.unwrap_or(line),
-        offset: layout.offset,
-        outer: rows,
+        major: if along == summed {
+            Major::Depth
+        } else {
+            Major::Outer
+        },
+        leading: matrix.leading(),
+        offset: matrix.layout.offset,
+        outer,
         depth,
     }
 }
 
-fn right(element: ElementType, layout: MatrixLayout, depth: u64, columns: u64) -> Operand {
-    let (major, line) = match layout.order {
-        MatrixOrder::RowMajor => (Major::Outer, columns),
-        MatrixOrder::ColumnMajor => (Major::Depth, depth),
-    };
-    Operand {
-        element,
-        major,
-        leading: layout.leading.unwrap_or(line),
-        offset: layout.offset,
-        outer: columns,
-        depth,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codegen::description::MatrixLayout;
+
+    fn contraction(op: KernelOp, a: MatrixLayout, b: MatrixLayout) -> Contraction {
+        let kernel = KernelDescription {
+            op,
+            a,
+            b,
+            ..KernelDescription::product(ElementType::Bf16, 2, 3, 5)
+        };
+        Contraction::of(&kernel).unwrap().expect("a product")
+    }
+
+    #[test]
+    fn each_op_sums_over_its_own_index() {
+        let (row, column) = (MatrixLayout::ROW_MAJOR, MatrixLayout::COLUMN_MAJOR);
+        for (op, shape, majors) in [
+            (
+                KernelOp::FusedLinear,
+                (2, 3, 5),
+                (Major::Depth, Major::Outer),
+            ),
+            (
+                KernelOp::InputGradient,
+                (2, 5, 3),
+                (Major::Depth, Major::Depth),
+            ),
+            (
+                KernelOp::WeightGradient,
+                (5, 3, 2),
+                (Major::Outer, Major::Outer),
+            ),
+        ] {
+            let plain = contraction(op, row, row);
+            assert_eq!((plain.rows, plain.columns, plain.depth), shape, "{op:?}");
+            assert_eq!(
+                (plain.left.outer, plain.right.outer),
+                (shape.0, shape.1),
+                "{op:?}"
+            );
+            assert_eq!(
+                (plain.left.depth, plain.right.depth),
+                (shape.2, shape.2),
+                "{op:?}"
+            );
+            assert_eq!((plain.left.major, plain.right.major), majors, "{op:?}");
+            let other = contraction(op, column, column);
+            assert_ne!(other.left.major, majors.0, "{op:?}");
+            assert_ne!(other.right.major, majors.1, "{op:?}");
+        }
+    }
+
+    #[test]
+    fn alignment_is_that_of_every_line() {
+        let aligned = |leading, offset, lines| {
+            let operand = Operand {
+                element: ElementType::Bf16,
+                major: Major::Depth,
+                leading,
+                offset,
+                outer: lines,
+                depth: 1,
+            };
+            operand.alignment_bytes()
+        };
+        assert_eq!(aligned(64, 0, 4), 16);
+        assert_eq!(aligned(12, 0, 4), 8);
+        assert_eq!(aligned(6, 0, 4), 4);
+        assert_eq!(aligned(7, 0, 4), 2);
+        assert_eq!(aligned(7, 0, 1), 16);
+        assert_eq!(aligned(64, 2, 4), 4);
     }
 }

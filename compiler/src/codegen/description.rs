@@ -1,7 +1,7 @@
 //! What a kernel computes, as plain data: the same for every target.
 //!
 //! `m`, `n` and `k` are always those of the forward product, tokens, out features and in features:
-//! `C[m, n] = act(A[m, k] · B[k, n] + bias[n])`.
+//! `C[m, n] = act(A[m, k] · B[k, n] + bias[n])`. The kernels of the backward pass say what they do with the same letters.
 
 use std::fmt;
 
@@ -125,15 +125,34 @@ impl MatrixLayout {
 /// Which of the kernels of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KernelOp {
-    /// The forward product with bias, activation and auxiliary output.
+    /// `C[m, n] = act(A[m, k] · B[k, n] + bias[n])`, with the biased product as auxiliary output.
     FusedLinear,
+    /// `dX[m, k] = (dOut[m, n] · B[k, n]ᵀ) ⊙ act′(aux[m, k])`: the gradient of the layer's input. The auxiliary input is
+    /// the pre-activation of the layer before.
+    InputGradient,
+    /// `dW[k, n] = A[m, k]ᵀ · dOut[m, n]`, added to what is there already if `accumulate`, with
+    /// `dBias[n] = Σ dOut[m, n]` if there is a bias.
+    WeightGradient,
+    /// `dBias[n] = Σ dOut[m, n]` alone.
+    BiasGradient,
 }
 
 impl KernelOp {
-    /// The name that the command line uses.
+    /// Every op, in the order of their names in help texts.
+    pub const ALL: [KernelOp; 4] = [
+        KernelOp::FusedLinear,
+        KernelOp::InputGradient,
+        KernelOp::WeightGradient,
+        KernelOp::BiasGradient,
+    ];
+
+    /// The name that the command line and entry points use.
     pub const fn name(self) -> &'static str {
         match self {
             KernelOp::FusedLinear => "fused-linear",
+            KernelOp::InputGradient => "dx",
+            KernelOp::WeightGradient => "dw",
+            KernelOp::BiasGradient => "dbias",
         }
     }
 }
@@ -143,34 +162,40 @@ impl KernelOp {
 pub struct KernelDescription {
     /// What is computed.
     pub op: KernelOp,
-    /// The type of A, B, C and the auxiliary output. Sums are kept in single precision.
+    /// The type of both inputs and of the auxiliary matrix. Sums are kept in single precision.
     pub element: ElementType,
-    /// Tokens: rows of A and C.
+    /// The type of the result: C, dX or dW.
+    pub output: ElementType,
+    /// Tokens.
     pub m: u64,
-    /// Out features: columns of B and C.
+    /// Out features.
     pub n: u64,
-    /// In features: columns of A, rows of B.
+    /// In features.
     pub k: u64,
-    /// How A lies in memory.
+    /// How the op's first input lies in memory: A, dOut for dX, dOut for dBias.
     pub a: MatrixLayout,
-    /// How B lies in memory.
+    /// How the op's second input lies in memory: B, dOut for dW.
     pub b: MatrixLayout,
-    /// How C and the auxiliary output lie in memory; row major.
+    /// How the result and the auxiliary matrix lie in memory; row major.
     pub c: MatrixLayout,
-    /// The type of the bias, if there is one. It is added in single precision.
+    /// The type of the bias, or of its gradient, if there is one. It is added, or summed, in single precision.
     pub bias: Option<ElementType>,
-    /// What is applied to the biased product.
+    /// What is applied to the biased product, or whose derivative multiplies dX.
     pub activation: Activation,
-    /// Whether the biased product is also written as it is before the activation, in C's type.
+    /// Whether the biased product is also written as it is before the activation, in the inputs' type.
     pub auxiliary: bool,
+    /// Whether dW is added to what the result holds already.
+    pub accumulate: bool,
 }
 
 impl KernelDescription {
-    /// A plain product of dense row-major matrices, `[m, k] · [k, n]`, without bias, activation or auxiliary output.
+    /// A plain forward product of dense row-major matrices, `[m, k] · [k, n]`, without bias, activation or auxiliary
+    /// output.
     pub const fn product(element: ElementType, m: u64, n: u64, k: u64) -> KernelDescription {
         KernelDescription {
             op: KernelOp::FusedLinear,
             element,
+            output: element,
             m,
             n,
             k,
@@ -180,13 +205,49 @@ impl KernelDescription {
             bias: None,
             activation: Activation::None,
             auxiliary: false,
+            accumulate: false,
         }
     }
 
-    /// Looks for extents and layouts that no kernel can have.
+    /// Rows and columns of the op's two inputs and its result, each with a name. An op with one input has it twice; the
+    /// result of dBias counts as a row.
+    pub fn matrices(&self) -> [NamedMatrix; 3] {
+        let (m, n, k) = (self.m, self.n, self.k);
+        let named = |name, layout, rows, columns| NamedMatrix {
+            name,
+            layout,
+            rows,
+            columns,
+        };
+        match self.op {
+            KernelOp::FusedLinear => [
+                named("A", self.a, m, k),
+                named("B", self.b, k, n),
+                named("C", self.c, m, n),
+            ],
+            KernelOp::InputGradient => [
+                named("dOut", self.a, m, n),
+                named("B", self.b, k, n),
+                named("dX", self.c, m, k),
+            ],
+            KernelOp::WeightGradient => [
+                named("A", self.a, m, k),
+                named("dOut", self.b, m, n),
+                named("dW", self.c, k, n),
+            ],
+            KernelOp::BiasGradient => [
+                named("dOut", self.a, m, n),
+                named("dOut", self.a, m, n),
+                named("dBias", MatrixLayout::ROW_MAJOR, 1, n),
+            ],
+        }
+    }
+
+    /// Looks for extents, layouts and combinations that no kernel can have.
     ///
     /// # Errors
-    /// [`CodegenError::InvalidDescription`] names the first one; [`CodegenError::Unsupported`] if C is column major.
+    /// [`CodegenError::InvalidDescription`] names the first one; [`CodegenError::Unsupported`] if the result is column
+    /// major.
     pub fn validate(&self) -> Result<(), CodegenError> {
         for (name, extent) in [("m", self.m), ("n", self.n), ("k", self.k)] {
             if extent == 0 || extent > LARGEST_EXTENT {
@@ -195,35 +256,51 @@ impl KernelDescription {
                 )));
             }
         }
-        for (name, layout, rows, columns) in [
-            ("A", self.a, self.m, self.k),
-            ("B", self.b, self.k, self.n),
-            ("C", self.c, self.m, self.n),
-        ] {
-            let line = match layout.order {
-                MatrixOrder::RowMajor => columns,
-                MatrixOrder::ColumnMajor => rows,
-            };
-            let leading = layout.leading.unwrap_or(line);
-            if leading < line || leading > LARGEST_EXTENT {
-                return Err(CodegenError::InvalidDescription(format!(
-                    "the leading dimension of {name} is {leading}; it lies between {line}, the length of a line, and {LARGEST_EXTENT}"
-                )));
-            }
-            if layout.offset > LARGEST_EXTENT {
-                return Err(CodegenError::InvalidDescription(format!(
-                    "the offset of {name} is {}; the largest is {LARGEST_EXTENT}",
-                    layout.offset
-                )));
-            }
+        for matrix in self.matrices() {
+            matrix.validate()?;
         }
         if self.c.order == MatrixOrder::ColumnMajor {
             return Err(CodegenError::Unsupported {
-                what: "a column-major C".to_owned(),
+                what: "a column-major result".to_owned(),
                 hint: "compute the transposed product instead: Cᵀ = Bᵀ · Aᵀ".to_owned(),
             });
         }
-        Ok(())
+        self.validate_combination()
+    }
+
+    fn validate_combination(&self) -> Result<(), CodegenError> {
+        let forward = self.op == KernelOp::FusedLinear;
+        let multiplies = matches!(self.op, KernelOp::FusedLinear | KernelOp::InputGradient);
+        let meaningless = [
+            (
+                self.auxiliary && !forward,
+                "only the forward kernel has an auxiliary output",
+            ),
+            (
+                self.activation != Activation::None && !multiplies,
+                "only the forward kernel and dX have an activation",
+            ),
+            (
+                self.accumulate && self.op != KernelOp::WeightGradient,
+                "only dW is added to what is there",
+            ),
+            (
+                self.bias.is_some() && self.op == KernelOp::InputGradient,
+                "dX has no bias",
+            ),
+            (
+                self.bias.is_none() && self.op == KernelOp::BiasGradient,
+                "dBias without a bias computes nothing",
+            ),
+            (
+                !forward && self.bias.is_some_and(|bias| bias != ElementType::F32),
+                "a bias's gradient is f32",
+            ),
+        ];
+        match meaningless.into_iter().find(|&(applies, _)| applies) {
+            Some((_, reason)) => Err(CodegenError::InvalidDescription(reason.to_owned())),
+            None => Ok(()),
+        }
     }
 
     /// Multiplications and additions of the product, two per term.
@@ -243,9 +320,60 @@ impl KernelDescription {
             name.push_str("_bias_");
             name.push_str(bias.name());
         }
+        if self.output != self.element {
+            name.push_str("_to_");
+            name.push_str(self.output.name());
+        }
         if self.auxiliary {
             name.push_str("_aux");
         }
+        if self.accumulate {
+            name.push_str("_accumulate");
+        }
         name
+    }
+}
+
+/// One matrix of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedMatrix {
+    /// What it is called in messages.
+    pub name: &'static str,
+    /// How it lies in memory.
+    pub layout: MatrixLayout,
+    /// Rows.
+    pub rows: u64,
+    /// Columns.
+    pub columns: u64,
+}
+
+impl NamedMatrix {
+    /// Elements from the start of one line to the next.
+    pub fn leading(&self) -> u64 {
+        self.layout.leading.unwrap_or(self.line())
+    }
+
+    /// Elements of a line.
+    fn line(&self) -> u64 {
+        match self.layout.order {
+            MatrixOrder::RowMajor => self.columns,
+            MatrixOrder::ColumnMajor => self.rows,
+        }
+    }
+
+    fn validate(&self) -> Result<(), CodegenError> {
+        let (name, line, leading) = (self.name, self.line(), self.leading());
+        if leading < line || leading > LARGEST_EXTENT {
+            return Err(CodegenError::InvalidDescription(format!(
+                "the leading dimension of {name} is {leading}; it lies between {line}, the length of a line, and {LARGEST_EXTENT}"
+            )));
+        }
+        if self.layout.offset > LARGEST_EXTENT {
+            return Err(CodegenError::InvalidDescription(format!(
+                "the offset of {name} is {}; the largest is {LARGEST_EXTENT}",
+                self.layout.offset
+            )));
+        }
+        Ok(())
     }
 }

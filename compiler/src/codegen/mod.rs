@@ -12,6 +12,7 @@
 //! product with an epilogue. [`tiling`] decides tiles, pipeline depth and copy widths. Emission needs the cargo
 //! feature `llvm`; everything before it, and reading what NVIDIA's tools say about a kernel, does not.
 
+pub mod column_sum;
 pub mod contraction;
 pub mod description;
 pub mod error;

@@ -242,9 +242,24 @@ struct Candidate {
     efficiency: f64,
     /// The narrowest copies, in bytes, that leave enough registers; 2 means elements that pass through registers.
     narrowest: u32,
+    /// The same for kernels that also sum over the right operand's depth; [`NEVER`] if none are narrow enough.
+    narrowest_with_sums: u32,
 }
 
+/// Wider than any copy.
+const NEVER: u32 = 32;
+
 impl Candidate {
+    /// Whether enough registers are left for copies of this many bytes.
+    const fn takes(&self, copy_bytes: u32, column_sums: bool) -> bool {
+        let narrowest = if column_sums {
+            self.narrowest_with_sums
+        } else {
+            self.narrowest
+        };
+        narrowest <= copy_bytes
+    }
+
     const fn size(&self) -> TileSize {
         TileSize {
             rows: self.rows,
@@ -264,20 +279,21 @@ impl Candidate {
 
 #[rustfmt::skip]
 const CANDIDATES: &[Candidate] = &[
-    Candidate { method: Method::TensorCore, rows: 128, columns: 256, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 1, efficiency: 1.00, narrowest: 4 },
-    Candidate { method: Method::TensorCore, rows: 256, columns: 128, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 1, efficiency: 1.00, narrowest: 4 },
-    Candidate { method: Method::TensorCore, rows: 128, columns: 128, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 2, efficiency: 0.92, narrowest: 4 },
-    Candidate { method: Method::TensorCore, rows: 64, columns: 128, warp_rows: 32, warp_columns: 64, depth: 32, stages: 4, resident: 3, efficiency: 0.75, narrowest: 4 },
-    Candidate { method: Method::TensorCore, rows: 128, columns: 64, warp_rows: 64, warp_columns: 32, depth: 32, stages: 4, resident: 2, efficiency: 0.75, narrowest: 4 },
-    Candidate { method: Method::TensorCore, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 32, stages: 4, resident: 4, efficiency: 0.55, narrowest: 2 },
-    Candidate { method: Method::TensorCore, rows: 16, columns: 128, warp_rows: 16, warp_columns: 32, depth: 64, stages: 4, resident: 2, efficiency: 0.20, narrowest: 4 },
-    Candidate { method: Method::MultiplyAdd, rows: 128, columns: 128, warp_rows: 32, warp_columns: 64, depth: 16, stages: 3, resident: 1, efficiency: 0.90, narrowest: 16 },
-    Candidate { method: Method::MultiplyAdd, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 4, efficiency: 0.70, narrowest: 4 },
-    Candidate { method: Method::MultiplyAdd, rows: 32, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 8, efficiency: 0.55, narrowest: 4 },
+    Candidate { method: Method::TensorCore, rows: 128, columns: 256, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 1, efficiency: 1.00, narrowest: 4, narrowest_with_sums: 16 },
+    Candidate { method: Method::TensorCore, rows: 256, columns: 128, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 1, efficiency: 1.00, narrowest: 4, narrowest_with_sums: 16 },
+    Candidate { method: Method::TensorCore, rows: 128, columns: 128, warp_rows: 64, warp_columns: 64, depth: 32, stages: 4, resident: 2, efficiency: 0.92, narrowest: 4, narrowest_with_sums: 16 },
+    Candidate { method: Method::TensorCore, rows: 64, columns: 128, warp_rows: 32, warp_columns: 64, depth: 32, stages: 4, resident: 3, efficiency: 0.75, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::TensorCore, rows: 128, columns: 64, warp_rows: 64, warp_columns: 32, depth: 32, stages: 4, resident: 2, efficiency: 0.75, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::TensorCore, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 32, stages: 4, resident: 4, efficiency: 0.55, narrowest: 2, narrowest_with_sums: 2 },
+    Candidate { method: Method::TensorCore, rows: 16, columns: 128, warp_rows: 16, warp_columns: 32, depth: 64, stages: 4, resident: 2, efficiency: 0.20, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::MultiplyAdd, rows: 128, columns: 128, warp_rows: 32, warp_columns: 64, depth: 16, stages: 3, resident: 1, efficiency: 0.90, narrowest: 16, narrowest_with_sums: NEVER },
+    Candidate { method: Method::MultiplyAdd, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 4, efficiency: 0.70, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::MultiplyAdd, rows: 32, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 8, efficiency: 0.55, narrowest: 4, narrowest_with_sums: 4 },
 ];
 
-/// Blocks that share a multiprocessor when copies are narrow: many of them, with an address each, take registers.
-const RESIDENT_WITH_NARROW_COPIES: u32 = 2;
+/// Blocks that share a multiprocessor when registers are scarce: narrow copies are many, with an address each, and sums
+/// over the right operand's depth come on top of the product's.
+const RESIDENT_WHEN_CROWDED: u32 = 2;
 
 /// Cycles before a block's first product and after its last: the latency of the first copies and the epilogue.
 const BLOCK_OVERHEAD_CYCLES: f64 = 2500.0;
@@ -311,7 +327,9 @@ pub fn choose(
     let alignment = narrowest_copy(contraction);
     let possible: Vec<&Candidate> = CANDIDATES
         .iter()
-        .filter(|candidate| candidate.method == method && candidate.narrowest <= alignment)
+        .filter(|candidate| {
+            candidate.method == method && candidate.takes(alignment, contraction.column_sums)
+        })
         .filter(|candidate| candidate.shared_bytes() <= limits.shared_bytes_per_block)
         .collect();
     let best = possible
@@ -366,7 +384,7 @@ fn schedule(
     contraction: &Contraction,
     candidate: &Candidate,
 ) -> Result<TileSchedule, CodegenError> {
-    let narrow = narrowest_copy(contraction) < 16;
+    let crowded = narrowest_copy(contraction) < 16 || contraction.column_sums;
     let row_tiles = contraction.rows.div_ceil(candidate.rows.into());
     let column_tiles = contraction.columns.div_ceil(candidate.columns.into());
     let depth_tiles = contraction.depth.div_ceil(candidate.depth.into());
@@ -394,8 +412,8 @@ fn schedule(
         stages: candidate.stages.min((depth_tiles as u32).max(2)),
         warp_rows: candidate.warp_rows,
         warp_columns: candidate.warp_columns,
-        resident: if narrow {
-            candidate.resident.min(RESIDENT_WITH_NARROW_COPIES)
+        resident: if crowded {
+            candidate.resident.min(RESIDENT_WHEN_CROWDED)
         } else {
             candidate.resident
         },

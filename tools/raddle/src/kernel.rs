@@ -16,13 +16,13 @@ use raddle_compiler::codegen::{
 /// What `raddle kernel` takes.
 #[derive(Args)]
 pub struct Options {
-    /// The kernel: the forward product C[m, n] = act(A[m, k] · B[k, n] + bias[n]).
+    /// The kernel of the layer C[m, n] = act(A[m, k] · B[k, n] + bias[n]).
     #[arg(long, value_enum, default_value_t = Op::FusedLinear)]
     op: Op,
-    /// The activation; `gelu` is its tanh form.
+    /// The activation, or, for dx, whose derivative multiplies; `gelu` is its tanh form.
     #[arg(long, value_enum, default_value_t = Act::None)]
     act: Act,
-    /// The type of A, B, C and the auxiliary output.
+    /// The type of the inputs, and of the results unless --out-dtype says otherwise.
     #[arg(long, value_enum, default_value_t = Dtype::Bf16)]
     dtype: Dtype,
     /// Tokens: rows of A and C.
@@ -42,31 +42,31 @@ pub struct Options {
     output: Output,
 }
 
-/// How the matrices lie in memory.
+/// How the matrices lie in memory: a is the kernel's first input, b its second, c its result.
 #[derive(Args)]
 struct Operands {
-    /// A lies transposed: k rows of m elements.
+    /// The first input lies transposed.
     #[arg(long)]
     trans_a: bool,
-    /// B lies transposed: n rows of k elements.
+    /// The second input lies transposed.
     #[arg(long)]
     trans_b: bool,
-    /// Elements from one line of A to the next.
+    /// Elements from one line of the first input to the next.
     #[arg(long, value_name = "ELEMENTS")]
     lda: Option<u64>,
-    /// Elements from one line of B to the next.
+    /// Elements from one line of the second input to the next.
     #[arg(long, value_name = "ELEMENTS")]
     ldb: Option<u64>,
-    /// Elements from one line of C to the next.
+    /// Elements from one row of the result to the next.
     #[arg(long, value_name = "ELEMENTS")]
     ldc: Option<u64>,
-    /// Elements before A's first.
+    /// Elements before the first input's first.
     #[arg(long, value_name = "ELEMENTS", default_value_t = 0)]
     offset_a: u64,
-    /// Elements before B's first.
+    /// Elements before the second input's first.
     #[arg(long, value_name = "ELEMENTS", default_value_t = 0)]
     offset_b: u64,
-    /// Elements before C's first.
+    /// Elements before the result's first.
     #[arg(long, value_name = "ELEMENTS", default_value_t = 0)]
     offset_c: u64,
 }
@@ -74,7 +74,7 @@ struct Operands {
 /// What happens to the sums.
 #[derive(Args)]
 struct Epilogue {
-    /// Add no bias.
+    /// Add no bias, and for dw, compute no gradient of it.
     #[arg(long, conflicts_with = "bias_dtype")]
     no_bias: bool,
     /// The bias's type, if it is not the matrices'.
@@ -83,6 +83,12 @@ struct Epilogue {
     /// Also write the biased product before the activation.
     #[arg(long)]
     aux: bool,
+    /// For dw: 1 adds to what the result holds already.
+    #[arg(long, value_name = "0|1", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
+    beta: u8,
+    /// The result's type, if it is not the inputs'; for dw it is f32 unless given.
+    #[arg(long, value_enum)]
+    out_dtype: Option<Dtype>,
 }
 
 /// What to write, for which GPU, and where.
@@ -107,7 +113,14 @@ struct Output {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Op {
+    /// C = act(A · B + bias); inputs A and B.
     FusedLinear,
+    /// dX = (dOut · Bᵀ) ⊙ act′(aux); inputs dOut and B.
+    Dx,
+    /// dW = Aᵀ · dOut, and dBias; inputs A and dOut.
+    Dw,
+    /// dBias = Σ dOut; input dOut.
+    Dbias,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -182,21 +195,36 @@ impl Options {
             leading,
             offset,
         };
-        let bias = self.epilogue.bias_dtype.map_or(element, Dtype::element);
+        let op = match self.op {
+            Op::FusedLinear => KernelOp::FusedLinear,
+            Op::Dx => KernelOp::InputGradient,
+            Op::Dw => KernelOp::WeightGradient,
+            Op::Dbias => KernelOp::BiasGradient,
+        };
+        let usual_output = match op {
+            KernelOp::WeightGradient => ElementType::F32,
+            _ => element,
+        };
+        let usual_bias = match op {
+            KernelOp::FusedLinear => Some(element),
+            KernelOp::InputGradient => None,
+            KernelOp::WeightGradient | KernelOp::BiasGradient => Some(ElementType::F32),
+        };
+        let bias = self.epilogue.bias_dtype.map(Dtype::element).or(usual_bias);
         KernelDescription {
-            op: match self.op {
-                Op::FusedLinear => KernelOp::FusedLinear,
-            },
+            op,
             element,
+            output: self.epilogue.out_dtype.map_or(usual_output, Dtype::element),
             m: self.m,
             n: self.n,
             k: self.k,
             a: layout(operands.trans_a, operands.lda, operands.offset_a),
             b: layout(operands.trans_b, operands.ldb, operands.offset_b),
             c: layout(false, operands.ldc, operands.offset_c),
-            bias: (!self.epilogue.no_bias).then_some(bias),
+            bias: bias.filter(|_| !self.epilogue.no_bias),
             activation: self.act.activation(),
             auxiliary: self.epilogue.aux,
+            accumulate: self.epilogue.beta == 1,
         }
     }
 }

@@ -396,6 +396,18 @@ impl<'c> Emitter<'c> {
             .unwrap_or_else(|| unreachable!("{name} has a result"))
     }
 
+    /// Adds the number that the lane has whose number differs in these bits. All lanes of the warp take part.
+    pub(crate) fn add_exchanged(&self, x: FloatValue<'c>, lane_bits: u32) -> FloatValue<'c> {
+        let arguments = [
+            self.i32(u32::MAX).into(),
+            x.into(),
+            self.i32(lane_bits).into(),
+            self.i32(31).into(),
+        ];
+        let other = self.call_value("llvm.nvvm.shfl.sync.bfly.f32", &[], &arguments);
+        self.add_float(x, other.into_float_value())
+    }
+
     /// One instruction of inline assembly from a number to a number, without side effects.
     pub(crate) fn float_assembly(&self, text: &str, x: FloatValue<'c>) -> FloatValue<'c> {
         let f32_type = self.context.f32_type();
@@ -440,6 +452,29 @@ impl<'c> Emitter<'c> {
         );
         self.builder.position_at_end(then);
         body(self);
+        built(self.builder.build_unconditional_branch(after));
+        self.builder.position_at_end(after);
+    }
+
+    /// Emits code that runs if a condition holds, and code that runs if it does not.
+    pub(crate) fn either(
+        &self,
+        condition: IntValue<'c>,
+        body: impl FnOnce(&Self),
+        otherwise: impl FnOnce(&Self),
+    ) {
+        let then = self.context.append_basic_block(self.function, "then");
+        let other = self.context.append_basic_block(self.function, "else");
+        let after = self.context.append_basic_block(self.function, "after");
+        built(
+            self.builder
+                .build_conditional_branch(condition, then, other),
+        );
+        self.builder.position_at_end(then);
+        body(self);
+        built(self.builder.build_unconditional_branch(after));
+        self.builder.position_at_end(other);
+        otherwise(self);
         built(self.builder.build_unconditional_branch(after));
         self.builder.position_at_end(after);
     }

@@ -4,14 +4,15 @@ use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::context::Context;
 use inkwell::values::FunctionValue;
 
-use super::ptx::{Launch, Parameters, Ptx, check_externals};
+use super::ptx::{Parameters, Plan, Ptx, check_externals};
 use super::sm80;
 use super::target::Target;
+use crate::codegen::column_sum::ColumnSumSchedule;
 use crate::codegen::contraction::Contraction;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
 use crate::codegen::llvm::{Emitter, Machine, Space};
-use crate::codegen::tiling::{self, TileSchedule, TileSize};
+use crate::codegen::tiling::{self, TileSize};
 
 /// LLVM's number for the calling convention of PTX entry points.
 const PTX_KERNEL: u32 = 71;
@@ -43,9 +44,19 @@ pub fn emit_tuned(
     wish: Option<TileSize>,
 ) -> Result<Emitted, CodegenError> {
     let contraction = Contraction::of(kernel)?;
-    let schedule = tiling::choose(&contraction, &target.architecture().limits(), wish)?;
+    let limits = target.architecture().limits();
+    let (plan, parameters) = match &contraction {
+        Some(product) => (
+            Plan::Product(tiling::choose(product, &limits, wish)?),
+            Parameters::of_product(product),
+        ),
+        None => (
+            Plan::ColumnSum(ColumnSumSchedule::of(kernel)?),
+            Parameters::of_column_sum(),
+        ),
+    };
+    let launch = plan.launch();
     let entry = kernel.entry();
-    let parameters = Parameters::of(&contraction);
     let features = format!("+ptx{}{}", target.ptx().major, target.ptx().minor);
     let machine = Machine::nvptx(target.architecture().name(), &features)?;
 
@@ -55,17 +66,18 @@ pub fn emit_tuned(
     let pointer = context.ptr_type(inkwell::AddressSpace::from(Space::Global as u16));
     let types = vec![pointer.into(); parameters.as_slice().len()];
     let emitter = Emitter::start(&context, module, &entry, &types);
-    declare(&emitter, &parameters, &schedule);
-    sm80::emit(&emitter, &contraction, &schedule, &parameters);
+    declare(&emitter, &parameters, &plan);
+    match (&plan, &contraction) {
+        (Plan::Product(schedule), Some(product)) => {
+            sm80::emit_product(&emitter, product, schedule, &parameters);
+        }
+        (Plan::ColumnSum(schedule), _) => sm80::emit_column_sum(&emitter, schedule),
+        (Plan::Product(_), None) => unreachable!("a product's plan is made from a product"),
+    }
 
     let optimised = machine.optimise(emitter.finish())?;
     let text = optimised.assembly()?;
     check_externals(&text)?;
-    let launch = Launch {
-        blocks: schedule.blocks() as u32,
-        threads: schedule.threads(),
-        shared_bytes: schedule.shared_bytes(),
-    };
     Ok(Emitted {
         ir: optimised.ir(),
         ptx: Ptx {
@@ -74,7 +86,7 @@ pub fn emit_tuned(
             parameters,
             launch,
             kernel: *kernel,
-            schedule,
+            plan,
             target,
         },
     })
@@ -82,12 +94,12 @@ pub fn emit_tuned(
 
 /// Makes the function an entry point, bounds its threads and registers, and says what its pointers promise: no two overlap, and what
 /// is only read stays as it is.
-fn declare(e: &Emitter<'_>, parameters: &Parameters, schedule: &TileSchedule) {
+fn declare(e: &Emitter<'_>, parameters: &Parameters, plan: &Plan) {
     let function = e.function();
     function.set_call_conventions(PTX_KERNEL);
     for (name, value) in [
-        ("nvvm.reqntid", schedule.threads()),
-        ("nvvm.minctasm", schedule.resident),
+        ("nvvm.reqntid", plan.launch().threads),
+        ("nvvm.minctasm", plan.resident()),
     ] {
         let bound = e
             .context()

@@ -12,7 +12,7 @@ mod toolkit;
 
 #[cfg(feature = "llvm")]
 pub use emit::{Emitted, emit, emit_tuned};
-pub use ptx::{Launch, Parameter, Parameters, Ptx, check_externals};
+pub use ptx::{Launch, Parameter, Parameters, Plan, Ptx, check_externals};
 pub use report::{Occupancy, Report};
 pub use sass::{Instruction, ProductLoop, Sass};
 pub use target::{Architecture, LARGEST_GRID, Limits, PtxVersion, Target};

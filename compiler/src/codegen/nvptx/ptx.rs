@@ -1,6 +1,7 @@
 //! A kernel as PTX, with what a launch must know.
 
 use super::target::Target;
+use crate::codegen::column_sum::ColumnSumSchedule;
 use crate::codegen::contraction::Contraction;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
@@ -9,16 +10,20 @@ use crate::codegen::tiling::TileSchedule;
 /// What a kernel's parameter points to, in global memory, aligned to 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Parameter {
-    /// The left operand.
+    /// The first input.
     A,
-    /// The right operand.
+    /// The second input.
     B,
     /// The bias, one element per column.
     Bias,
-    /// The result.
+    /// The result. A kernel that accumulates also reads it.
     Output,
-    /// The biased product before the activation.
-    Auxiliary,
+    /// The biased product before the activation, written.
+    AuxiliaryOutput,
+    /// The pre-activation whose derivative is taken, read.
+    AuxiliaryInput,
+    /// The gradient of the bias, one element per column, written.
+    BiasGradient,
 }
 
 impl Parameter {
@@ -29,13 +34,17 @@ impl Parameter {
             Parameter::B => "b",
             Parameter::Bias => "bias",
             Parameter::Output => "out",
-            Parameter::Auxiliary => "aux",
+            Parameter::AuxiliaryOutput | Parameter::AuxiliaryInput => "aux",
+            Parameter::BiasGradient => "dbias",
         }
     }
 
     /// Whether the kernel writes there.
     pub const fn is_written(self) -> bool {
-        matches!(self, Parameter::Output | Parameter::Auxiliary)
+        matches!(
+            self,
+            Parameter::Output | Parameter::AuxiliaryOutput | Parameter::BiasGradient
+        )
     }
 }
 
@@ -44,17 +53,33 @@ impl Parameter {
 pub struct Parameters(Vec<Parameter>);
 
 impl Parameters {
-    /// The parameters that a product takes: A, B, then the bias, the result and the auxiliary output, where they exist.
-    pub fn of(contraction: &Contraction) -> Parameters {
+    /// The parameters that a product takes: the inputs, the bias, the result, the auxiliary matrix and the bias's
+    /// gradient, where they exist.
+    pub fn of_product(contraction: &Contraction) -> Parameters {
+        let epilogue = contraction.epilogue;
+        let optional = [
+            (epilogue.bias.is_some(), Parameter::Bias),
+            (true, Parameter::Output),
+            (
+                epilogue.auxiliary_output.is_some(),
+                Parameter::AuxiliaryOutput,
+            ),
+            (epilogue.derivative.is_some(), Parameter::AuxiliaryInput),
+            (contraction.column_sums, Parameter::BiasGradient),
+        ];
         let mut list = vec![Parameter::A, Parameter::B];
-        if contraction.epilogue.bias.is_some() {
-            list.push(Parameter::Bias);
-        }
-        list.push(Parameter::Output);
-        if contraction.epilogue.auxiliary {
-            list.push(Parameter::Auxiliary);
-        }
+        list.extend(
+            optional
+                .iter()
+                .filter(|(exists, _)| *exists)
+                .map(|&(_, parameter)| parameter),
+        );
         Parameters(list)
+    }
+
+    /// The parameters that a sum over the rows of a matrix takes: the matrix and the sums.
+    pub fn of_column_sum() -> Parameters {
+        Parameters(vec![Parameter::A, Parameter::BiasGradient])
     }
 
     /// The parameters in order.
@@ -82,6 +107,41 @@ pub struct Launch {
     pub shared_bytes: u32,
 }
 
+/// How a kernel's work is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// A matrix product in tiles.
+    Product(TileSchedule),
+    /// Sums over the rows of a matrix.
+    ColumnSum(ColumnSumSchedule),
+}
+
+impl Plan {
+    /// How a kernel that is cut like this is launched.
+    pub const fn launch(&self) -> Launch {
+        match self {
+            Plan::Product(schedule) => Launch {
+                blocks: schedule.blocks() as u32,
+                threads: schedule.threads(),
+                shared_bytes: schedule.shared_bytes(),
+            },
+            Plan::ColumnSum(schedule) => Launch {
+                blocks: schedule.blocks() as u32,
+                threads: schedule.threads(),
+                shared_bytes: schedule.shared_bytes(),
+            },
+        }
+    }
+
+    /// Blocks that are meant to share a multiprocessor.
+    pub const fn resident(&self) -> u32 {
+        match self {
+            Plan::Product(schedule) => schedule.resident,
+            Plan::ColumnSum(_) => 2,
+        }
+    }
+}
+
 /// One kernel as PTX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ptx {
@@ -95,8 +155,8 @@ pub struct Ptx {
     pub launch: Launch,
     /// What it computes.
     pub kernel: KernelDescription,
-    /// How it was cut.
-    pub schedule: TileSchedule,
+    /// How the work was cut.
+    pub plan: Plan,
     /// What it runs on.
     pub target: Target,
 }

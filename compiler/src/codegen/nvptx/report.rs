@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::ptx::Ptx;
+use super::ptx::{Plan, Ptx};
 use super::sass::{ProductLoop, Sass};
 use super::target::Limits;
 use super::toolkit::{Cubin, Resources, Toolkit};
@@ -22,8 +22,8 @@ pub struct Report {
     pub entry: String,
     /// The architecture's name.
     pub architecture: &'static str,
-    /// How the product was cut.
-    pub schedule: TileSchedule,
+    /// How the work was cut.
+    pub plan: Plan,
     /// What the assembler says it takes.
     pub resources: Resources,
     /// Bytes of shared memory of a block, with those that the launch asks for.
@@ -78,7 +78,7 @@ impl Report {
         Report {
             entry: ptx.entry.clone(),
             architecture: ptx.target.architecture().name(),
-            schedule: ptx.schedule,
+            plan: ptx.plan,
             resources: cubin.resources,
             shared_bytes,
             occupancy: Occupancy::of(
@@ -126,39 +126,27 @@ impl Occupancy {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report {
-            schedule,
+            plan,
             resources,
             occupancy,
             ..
         } = self;
         writeln!(f, "kernel:               {}", self.entry)?;
         writeln!(f, "target:               {}", self.architecture)?;
-        let path = match schedule.method {
-            Method::TensorCore => "mma.sync m16n8k16, cp.async, ldmatrix",
-            Method::MultiplyAdd => "fused multiply-add, cp.async",
-        };
-        writeln!(f, "path:                 {path}")?;
-        writeln!(
-            f,
-            "tile:                 {} x {} x {}, warp {} x {}, {} stages",
-            schedule.rows,
-            schedule.columns,
-            schedule.depth,
-            schedule.warp_rows,
-            schedule.warp_columns,
-            schedule.stages
-        )?;
-        writeln!(
-            f,
-            "copies:               A {}, B {}",
-            copy_name(schedule.left.copy),
-            copy_name(schedule.right.copy)
-        )?;
+        match plan {
+            Plan::Product(schedule) => write_product(f, schedule)?,
+            Plan::ColumnSum(schedule) => writeln!(
+                f,
+                "path:                 sums of {} columns per block, {} elements at a time",
+                schedule.block_columns(),
+                schedule.run
+            )?,
+        }
+        let launch = plan.launch();
         writeln!(
             f,
             "grid:                 {} blocks of {} threads",
-            schedule.blocks(),
-            schedule.threads()
+            launch.blocks, launch.threads
         )?;
         writeln!(f, "registers:            {}", resources.registers)?;
         writeln!(f, "stack bytes:          {}", resources.stack_bytes)?;
@@ -196,16 +184,37 @@ impl fmt::Display for Report {
                     writeln!(f, "stall cycles:         {}", round.stall_cycles)?;
                 }
             }
-            None => writeln!(
-                f,
-                "main loop:            none, the depth fits into the pipeline"
-            )?,
+            None => writeln!(f, "main loop:            none")?,
         }
         for message in &self.messages {
             writeln!(f, "assembler:            {message}")?;
         }
         Ok(())
     }
+}
+
+fn write_product(f: &mut fmt::Formatter<'_>, schedule: &TileSchedule) -> fmt::Result {
+    let path = match schedule.method {
+        Method::TensorCore => "mma.sync m16n8k16, cp.async, ldmatrix",
+        Method::MultiplyAdd => "fused multiply-add, cp.async",
+    };
+    writeln!(f, "path:                 {path}")?;
+    writeln!(
+        f,
+        "tile:                 {} x {} x {}, warp {} x {}, {} stages",
+        schedule.rows,
+        schedule.columns,
+        schedule.depth,
+        schedule.warp_rows,
+        schedule.warp_columns,
+        schedule.stages
+    )?;
+    writeln!(
+        f,
+        "copies:               A {}, B {}",
+        copy_name(schedule.left.copy),
+        copy_name(schedule.right.copy)
+    )
 }
 
 fn copy_name(copy: CopyPath) -> String {

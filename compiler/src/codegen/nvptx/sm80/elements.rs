@@ -1,37 +1,52 @@
 //! Runs of elements in global memory as single-precision numbers in registers.
 
+use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue, PointerValue};
 
 use crate::codegen::description::ElementType;
 use crate::codegen::llvm::Emitter;
 
-/// Loads `count` neighbours, a power of two, that nothing writes while the kernel runs. Their address is a multiple of
-/// the run's bytes, or of 16 if it is longer.
-pub(super) fn load_constant<'c>(
+/// Whether something writes to memory while a kernel reads it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// Nothing writes there while the kernel runs.
+    Constant,
+    /// The kernel writes there.
+    Mutable,
+}
+
+/// A run of neighbouring elements in global memory.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub element: ElementType,
+    /// How many: a power of two.
+    pub count: u32,
+    pub memory: Memory,
+}
+
+/// Loads a run. Its address is a multiple of the run's bytes, or of 16 if it is longer.
+pub(super) fn load<'c>(
     e: &Emitter<'c>,
     pointer: PointerValue<'c>,
-    element: ElementType,
-    count: u32,
+    run: Run,
 ) -> Vec<FloatValue<'c>> {
+    let Run { element, count, .. } = run;
     let per_access = count.min(16 / element.bytes());
     let bytes = per_access * element.bytes();
     let mut values = Vec::with_capacity(count as usize);
     for first in (0..count).step_by(per_access as usize) {
         let pointer = e.offset(pointer, e.i64(u64::from(first * element.bytes())));
         if bytes == 2 {
-            let half = e
-                .load_constant(e.context().i16_type(), pointer, 2)
-                .into_int_value();
+            let half = read(e, run.memory, e.context().i16_type().into(), pointer).into_int_value();
             values.push(low_half(e, element, e.zero_extend(half)));
             continue;
         }
         let words = bytes / 4;
         let loaded: Vec<IntValue<'c>> = if words == 1 {
-            vec![e.load_constant(e.i32_type(), pointer, 4).into_int_value()]
+            vec![read(e, run.memory, e.i32_type().into(), pointer).into_int_value()]
         } else {
-            let vector = e
-                .load_constant(e.i32_type().vec_type(words), pointer, bytes)
-                .into_vector_value();
+            let of = e.i32_type().vec_type(words).into();
+            let vector = read(e, run.memory, of, pointer).into_vector_value();
             (0..words)
                 .map(|index| e.element(vector, index).into_int_value())
                 .collect()
@@ -75,6 +90,33 @@ pub(super) fn store<'c>(
         }
         [word] => e.store(pointer, *word, bytes),
         words => e.store(pointer, e.vector(words), bytes),
+    }
+}
+
+/// The two 16-bit elements of a word, the one in the low half first.
+pub(super) fn unpack<'c>(
+    e: &Emitter<'c>,
+    element: ElementType,
+    word: IntValue<'c>,
+) -> (FloatValue<'c>, FloatValue<'c>) {
+    (low_half(e, element, word), high_half(e, element, word))
+}
+
+/// Loads a value of 2, 4, 8 or 16 bytes at an address that is a multiple of its size.
+fn read<'c>(
+    e: &Emitter<'c>,
+    memory: Memory,
+    of: BasicTypeEnum<'c>,
+    pointer: PointerValue<'c>,
+) -> BasicValueEnum<'c> {
+    let bits = match of {
+        BasicTypeEnum::VectorType(vector) => vector.get_size() * 32,
+        BasicTypeEnum::IntType(number) => number.get_bit_width(),
+        other => unreachable!("{other} is not read"),
+    };
+    match memory {
+        Memory::Constant => e.load_constant(of, pointer, bits / 8),
+        Memory::Mutable => e.load(of, pointer, bits / 8),
     }
 }
 

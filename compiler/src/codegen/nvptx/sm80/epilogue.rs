@@ -1,4 +1,4 @@
-//! From sums in registers to the result in global memory: bias, auxiliary output, activation.
+//! From sums in registers to the result in global memory: bias, auxiliary output, activation, derivative, accumulation.
 //!
 //! A lane's sums are scattered over its warp's tile. Each warp takes its tile through shared memory in slabs of 16
 //! rows: the sums go in where they belong and come out as runs of 16 bytes of the result, so that neighbouring lanes
@@ -9,18 +9,21 @@ use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue, PointerValue};
 
 use super::activation;
-use super::elements;
+use super::elements::{self, Memory, Run};
 use super::mainloop::{Multiplier, barrier};
 use super::place::Place;
 use crate::codegen::contraction::Contraction;
+use crate::codegen::description::ElementType;
 use crate::codegen::llvm::Emitter;
 use crate::codegen::tiling::{SLAB_ROWS, TileSchedule};
 
-/// Where the results go and the bias comes from.
+/// Where the results go, and what else the epilogue reads.
 pub(super) struct Destinations<'c> {
     pub output: PointerValue<'c>,
-    pub auxiliary: Option<PointerValue<'c>>,
+    pub auxiliary_output: Option<PointerValue<'c>>,
+    pub auxiliary_input: Option<PointerValue<'c>>,
     pub bias: Option<PointerValue<'c>>,
+    pub bias_gradient: Option<PointerValue<'c>>,
 }
 
 /// What the epilogue works with.
@@ -54,7 +57,7 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
         destinations: Destinations<'c>,
     ) -> Self {
         let run = 16 / contraction.output.element.bytes();
-        let width = contraction.store_width(run);
+        let width = contraction.row_run(run);
         let lanes_per_row = schedule.warp_columns / run;
         let lane_row = e.div_const(place.lane, lanes_per_row);
         let lane_column = e.mul_const(e.rem_const(place.lane, lanes_per_row), run);
@@ -113,12 +116,12 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
                 column = e.select_int(*inside, column, e.i32(0));
             }
             let bytes = e.mul(e.widen(column), e.i64(element.bytes().into()));
-            values.extend(elements::load_constant(
-                e,
-                e.offset(pointer, bytes),
+            let run = Run {
                 element,
-                self.width,
-            ));
+                count: self.width,
+                memory: Memory::Constant,
+            };
+            values.extend(elements::load(e, e.offset(pointer, bytes), run));
         }
         Some(values)
     }
@@ -181,29 +184,13 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
             let extent = e.i32(self.contraction.rows as u32);
             e.compare(IntPredicate::ULT, e.add_const(self.row, row), extent)
         });
-        let element = self.contraction.output.element;
         for (index, part) in values.chunks(self.width as usize).enumerate() {
             let condition = match (above, self.inside[index]) {
                 (Some(above), Some(inside)) => Some(e.and(above, inside)),
                 (above, inside) => above.or(inside),
             };
-            let body = |e: &Emitter<'c>| {
-                let first = index as u32 * self.width;
-                if let Some(auxiliary) = self.destinations.auxiliary {
-                    elements::store(e, self.address(e, auxiliary, (row, first)), element, part);
-                }
-                let activation = self.contraction.epilogue.activation;
-                let results: Vec<FloatValue<'c>> = part
-                    .iter()
-                    .map(|&value| activation::apply(e, activation, value, element))
-                    .collect();
-                elements::store(
-                    e,
-                    self.address(e, self.destinations.output, (row, first)),
-                    element,
-                    &results,
-                );
-            };
+            let place = (row, index as u32 * self.width);
+            let body = |e: &Emitter<'c>| self.write_part(e, place, part);
             match condition {
                 Some(condition) => e.when(condition, body),
                 None => body(e),
@@ -211,20 +198,90 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
         }
     }
 
-    /// Where the element lies that is `row` rows below and `column` columns right of the lane's first.
+    /// Finishes and writes neighbours that one access takes.
+    fn write_part(&self, e: &Emitter<'c>, place: (u32, u32), part: &[FloatValue<'c>]) {
+        let epilogue = self.contraction.epilogue;
+        let element = self.contraction.output.element;
+        if let Some((pointer, element)) = self
+            .destinations
+            .auxiliary_output
+            .zip(epilogue.auxiliary_output)
+        {
+            elements::store(e, self.address(e, (pointer, element), place), element, part);
+        }
+        let mut results: Vec<FloatValue<'c>> = part
+            .iter()
+            .map(|&value| activation::apply(e, epilogue.activation, value, element))
+            .collect();
+        if let Some((pointer, (activation, stored_as))) =
+            self.destinations.auxiliary_input.zip(epilogue.derivative)
+        {
+            let run = self.run_of(stored_as, Memory::Constant);
+            let inputs = elements::load(e, self.address(e, (pointer, stored_as), place), run);
+            for (result, input) in results.iter_mut().zip(inputs) {
+                let slope = activation::derivative(e, activation, input, element);
+                *result = e.mul_float(*result, slope);
+            }
+        }
+        let address = self.address(e, (self.destinations.output, element), place);
+        if epilogue.accumulate {
+            let existing = elements::load(e, address, self.run_of(element, Memory::Mutable));
+            for (result, existing) in results.iter_mut().zip(existing) {
+                *result = e.add_float(*result, existing);
+            }
+        }
+        elements::store(e, address, element, &results);
+    }
+
+    fn run_of(&self, element: ElementType, memory: Memory) -> Run {
+        Run {
+            element,
+            count: self.width,
+            memory,
+        }
+    }
+
+    /// Where the element of a matrix that is laid out like the result lies, `row` rows below and `column` columns right
+    /// of the lane's first.
     fn address(
         &self,
         e: &Emitter<'c>,
-        pointer: PointerValue<'c>,
+        (pointer, element): (PointerValue<'c>, ElementType),
         (row, column): (u32, u32),
     ) -> PointerValue<'c> {
         let output = self.contraction.output;
-        let bytes = u64::from(output.element.bytes());
+        let bytes = u64::from(element.bytes());
         let line = e.mul(e.widen(self.row), e.i64(output.leading * bytes));
         let within = e.mul(e.widen(self.column), e.i64(bytes));
         let lane = e.offset(e.offset(pointer, line), within);
         let further = (u64::from(row) * output.leading + u64::from(column) + output.offset) * bytes;
         e.offset(lane, e.i64(further))
+    }
+
+    /// Writes the sums over the right operand's depth, if there are any. All warps of a column of tiles have the same
+    /// ones; those of the first row write them.
+    pub(super) fn write_columns<M: Multiplier<'c>>(
+        &self,
+        e: &Emitter<'c>,
+        place: &Place<'c>,
+        (multiplier, sums): (&M, &[FloatValue<'c>]),
+    ) {
+        let Some(pointer) = self.destinations.bias_gradient.filter(|_| !sums.is_empty()) else {
+            return;
+        };
+        let whole = multiplier.finish_columns(e, sums);
+        let first_row = e.compare(IntPredicate::EQ, place.warp_row, e.i32(0));
+        let first = e.add(e.add(place.column, place.warp_column), whole.first);
+        let start = e.offset(pointer, e.mul(e.widen(first), e.i64(4)));
+        e.when(e.and(first_row, whole.writes), |e| {
+            for (column, sum) in whole.columns {
+                let extent = e.i32(self.contraction.columns as u32);
+                let inside = e.compare(IntPredicate::ULT, e.add_const(first, column), extent);
+                e.when(inside, |e| {
+                    e.store(e.offset(start, e.i64(u64::from(column) * 4)), sum, 4);
+                });
+            }
+        });
     }
 }
 

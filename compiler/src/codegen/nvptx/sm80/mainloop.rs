@@ -47,6 +47,24 @@ pub(super) struct Cell {
     pub count: u32,
 }
 
+/// Sums over the depth of the columns of a warp's tile.
+pub(super) struct ColumnSums<'c> {
+    /// Whether this lane is the one that writes its columns.
+    pub writes: IntValue<'c>,
+    /// The lane's first column within the warp's tile.
+    pub first: IntValue<'c>,
+    /// Columns counted from there, with their sums.
+    pub columns: Vec<(u32, FloatValue<'c>)>,
+}
+
+/// What the main loop leaves in a lane's registers.
+pub(super) struct Sums<'c> {
+    /// The lane's part of the product.
+    pub product: Vec<FloatValue<'c>>,
+    /// The lane's sums over the right operand's depth; none unless they were asked for.
+    pub columns: Vec<FloatValue<'c>>,
+}
+
 /// A way to multiply a warp's tile.
 pub(super) trait Multiplier<'c> {
     /// How many sums a lane holds.
@@ -60,6 +78,15 @@ pub(super) trait Multiplier<'c> {
 
     /// Adds the products of one step to the sums.
     fn multiply(&self, e: &Emitter<'c>, sums: &mut [FloatValue<'c>], fragments: &Fragments<'c>);
+
+    /// How many columns of the warp's tile a lane adds up for the sums over the right operand's depth.
+    fn column_sums(&self) -> usize;
+
+    /// Adds the right fragments of one step to the lane's sums over the depth.
+    fn add_columns(&self, e: &Emitter<'c>, sums: &mut [FloatValue<'c>], fragments: &Fragments<'c>);
+
+    /// Completes the sums over the depth within the warp.
+    fn finish_columns(&self, e: &Emitter<'c>, sums: &[FloatValue<'c>]) -> ColumnSums<'c>;
 
     /// The lane's first row and column within the warp's tile.
     fn lane_origin(&self, e: &Emitter<'c>) -> (IntValue<'c>, IntValue<'c>);
@@ -76,12 +103,15 @@ pub(super) struct MainLoop<'l, 'c, M> {
     pub right: &'l TileCopy<'c>,
     /// Terms of each sum.
     pub depth: u32,
+    /// Whether the right operand's sums over the depth are wanted.
+    pub column_sums: bool,
 }
 
 /// What one round hands to the next.
 #[derive(Clone)]
 struct State<'c> {
     sums: Vec<FloatValue<'c>>,
+    columns: Vec<FloatValue<'c>>,
     fragments: Fragments<'c>,
     /// Bytes from the first stage to the one that is multiplied.
     read: IntValue<'c>,
@@ -111,15 +141,16 @@ enum Phase {
 }
 
 impl<'c, M: Multiplier<'c>> MainLoop<'_, 'c, M> {
-    /// Emits the loop; returns the sums. All copies are complete after it, but other warps may still read shared
+    /// Emits the loop. All copies are complete after it, but other warps may still read shared
     /// memory.
-    pub(super) fn emit(&self, e: &Emitter<'c>) -> Vec<FloatValue<'c>> {
+    pub(super) fn emit(&self, e: &Emitter<'c>) -> Sums<'c> {
         let schedule = self.schedule;
         let ahead = schedule.stages - 1;
         let source = self.fill(e, ahead);
         self.await_tile(e);
         let mut state = State {
             sums: vec![e.f32(0.0); self.multiplier.sums()],
+            columns: vec![e.f32(0.0); self.columns()],
             fragments: self.multiplier.load(e, e.i32(0), 0),
             read: e.i32(0),
             write: e.i32(ahead * schedule.stage_bytes()),
@@ -136,7 +167,19 @@ impl<'c, M: Multiplier<'c>> MainLoop<'_, 'c, M> {
             });
             state = self.unpack(values);
         }
-        state.sums
+        Sums {
+            product: state.sums,
+            columns: state.columns,
+        }
+    }
+
+    /// How many sums over the depth a lane keeps.
+    fn columns(&self) -> usize {
+        if self.column_sums {
+            self.multiplier.column_sums()
+        } else {
+            0
+        }
     }
 
     /// Starts the copies of the first tiles, one group each.
@@ -201,8 +244,12 @@ impl<'c, M: Multiplier<'c>> MainLoop<'_, 'c, M> {
             } else {
                 None
             };
-            self.multiplier
-                .multiply(e, &mut state.sums, &state.fragments);
+            let fragments = &state.fragments;
+            self.multiplier.multiply(e, &mut state.sums, fragments);
+            if self.column_sums {
+                self.multiplier
+                    .add_columns(e, &mut state.columns, fragments);
+            }
             if let Some(next) = next {
                 state.fragments = next;
             }
@@ -220,8 +267,9 @@ impl<'c, M: Multiplier<'c>> MainLoop<'_, 'c, M> {
     }
 
     fn pack(&self, state: &State<'c>) -> Vec<BasicValueEnum<'c>> {
-        let mut values: Vec<BasicValueEnum<'c>> =
-            state.sums.iter().map(|&sum| sum.into()).collect();
+        let mut values: Vec<BasicValueEnum<'c>> = Vec::new();
+        values.extend(state.sums.iter().map(|&sum| BasicValueEnum::from(sum)));
+        values.extend(state.columns.iter().map(|&sum| BasicValueEnum::from(sum)));
         values.extend(&state.fragments.left);
         values.extend(&state.fragments.right);
         values.extend([
@@ -237,9 +285,14 @@ impl<'c, M: Multiplier<'c>> MainLoop<'_, 'c, M> {
     fn unpack(&self, values: Vec<BasicValueEnum<'c>>) -> State<'c> {
         let (left, right) = self.multiplier.registers();
         let mut values = values.into_iter();
-        let sums = values.by_ref().take(self.multiplier.sums());
+        let mut floats = |count| -> Vec<FloatValue<'c>> {
+            let values = values.by_ref().take(count);
+            values.map(BasicValueEnum::into_float_value).collect()
+        };
+        let (sums, columns) = (floats(self.multiplier.sums()), floats(self.columns()));
         State {
-            sums: sums.map(BasicValueEnum::into_float_value).collect(),
+            sums,
+            columns,
             fragments: Fragments {
                 left: values.by_ref().take(left).collect(),
                 right: values.by_ref().take(right).collect(),

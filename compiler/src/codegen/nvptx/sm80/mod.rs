@@ -3,6 +3,7 @@
 //! Every later architecture runs them too.
 
 mod activation;
+mod column_sum;
 mod copy;
 mod elements;
 mod epilogue;
@@ -11,6 +12,9 @@ mod place;
 mod scalar;
 mod tensor;
 
+pub(super) use column_sum::emit as emit_column_sum;
+
+use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 
 use super::ptx::{Parameter, Parameters};
@@ -25,8 +29,8 @@ use place::Place;
 use scalar::MultiplyAdd;
 use tensor::TensorCore;
 
-/// Emits the body of a kernel whose parameters are `parameters`, each a pointer to global memory.
-pub(super) fn emit(
+/// Emits the body of a matrix product whose parameters are `parameters`, each a pointer to global memory.
+pub(super) fn emit_product(
     e: &Emitter<'_>,
     contraction: &Contraction,
     schedule: &TileSchedule,
@@ -61,6 +65,19 @@ struct Kernel<'l, 'c> {
 
 impl<'c> Kernel<'_, 'c> {
     fn emit<M: Multiplier<'c>>(&self, e: &Emitter<'c>, multiplier: &M) {
+        if !self.contraction.column_sums {
+            return self.emit_tile(e, multiplier, false);
+        }
+        // Every row of tiles passes the whole right operand by; only the first one adds it up.
+        let first_row = e.compare(IntPredicate::EQ, self.place.row, e.i32(0));
+        e.either(
+            first_row,
+            |e| self.emit_tile(e, multiplier, true),
+            |e| self.emit_tile(e, multiplier, false),
+        );
+    }
+
+    fn emit_tile<M: Multiplier<'c>>(&self, e: &Emitter<'c>, multiplier: &M, column_sums: bool) {
         let left = CopySource {
             operand: self.contraction.left,
             tile: self.schedule.left,
@@ -81,24 +98,28 @@ impl<'c> Kernel<'_, 'c> {
             left: &TileCopy::emit(e, &left, self.place.thread, self.schedule),
             right: &TileCopy::emit(e, &right, self.place.thread, self.schedule),
             depth: self.contraction.depth as u32,
+            column_sums,
         }
         .emit(e);
+        let cut = (self.contraction, self.schedule);
+        let writer = EpilogueWriter::emit(e, cut, &self.place, self.tiles.0, self.destinations(e));
+        writer.write_columns(e, &self.place, (multiplier, &sums.columns));
+        writer.write(e, multiplier, &sums.product);
+    }
+
+    fn destinations(&self, e: &Emitter<'c>) -> Destinations<'c> {
         let epilogue = self.contraction.epilogue;
-        let destinations = Destinations {
+        let optional = |exists: bool, parameter| exists.then(|| self.pointer(e, parameter));
+        Destinations {
             output: self.pointer(e, Parameter::Output),
-            auxiliary: epilogue
-                .auxiliary
-                .then(|| self.pointer(e, Parameter::Auxiliary)),
-            bias: epilogue.bias.map(|_| self.pointer(e, Parameter::Bias)),
-        };
-        EpilogueWriter::emit(
-            e,
-            (self.contraction, self.schedule),
-            &self.place,
-            self.tiles.0,
-            destinations,
-        )
-        .write(e, multiplier, &sums);
+            auxiliary_output: optional(
+                epilogue.auxiliary_output.is_some(),
+                Parameter::AuxiliaryOutput,
+            ),
+            auxiliary_input: optional(epilogue.derivative.is_some(), Parameter::AuxiliaryInput),
+            bias: optional(epilogue.bias.is_some(), Parameter::Bias),
+            bias_gradient: optional(self.contraction.column_sums, Parameter::BiasGradient),
+        }
     }
 
     fn pointer(&self, e: &Emitter<'c>, parameter: Parameter) -> PointerValue<'c> {

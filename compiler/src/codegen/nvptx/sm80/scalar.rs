@@ -5,9 +5,10 @@
 //! lines run. Where lines run along the depth a lane owns every fourth row (every eighth column), else groups of four
 //! neighbours; either way the lanes of one read hit different banks or the same address.
 
+use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue};
 
-use super::mainloop::{Cell, Fragments, Multiplier, Side};
+use super::mainloop::{Cell, ColumnSums, Fragments, Multiplier, Side};
 use super::place::Place;
 use crate::codegen::contraction::Major;
 use crate::codegen::llvm::Emitter;
@@ -69,6 +70,32 @@ impl<'c> Multiplier<'c> for MultiplyAdd<'c> {
                     *sum = e.fma(left, right, *sum);
                 }
             }
+        }
+    }
+
+    fn column_sums(&self) -> usize {
+        self.right.shape.owned() as usize
+    }
+
+    fn add_columns(&self, e: &Emitter<'c>, sums: &mut [FloatValue<'c>], fragments: &Fragments<'c>) {
+        for (sum, terms) in sums.iter_mut().zip(fragments.right.chunks(STEP as usize)) {
+            for term in terms {
+                *sum = e.add_float(*sum, term.into_float_value());
+            }
+        }
+    }
+
+    fn finish_columns(&self, e: &Emitter<'c>, sums: &[FloatValue<'c>]) -> ColumnSums<'c> {
+        // The lanes of one column all have the same sum.
+        let columns = self.right.shape;
+        ColumnSums {
+            writes: e.compare(IntPredicate::EQ, self.left.lane, e.i32(0)),
+            first: self.lane_origin(e).1,
+            columns: sums
+                .iter()
+                .zip(0..)
+                .map(|(&sum, index)| (columns.place(index), sum))
+                .collect(),
         }
     }
 

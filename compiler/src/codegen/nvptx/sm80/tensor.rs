@@ -4,10 +4,12 @@
 //! block's 16 × 16 elements: for the left operand the four registers of an `mma` operand, for the right one the two
 //! registers of each of two. Operands whose lines run along the outer index are transposed on the way.
 
+use inkwell::IntPredicate;
 use inkwell::types::BasicType;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue};
 
-use super::mainloop::{Cell, Fragments, Multiplier, Side};
+use super::elements;
+use super::mainloop::{Cell, ColumnSums, Fragments, Multiplier, Side};
 use super::place::Place;
 use crate::codegen::contraction::Major;
 use crate::codegen::description::ElementType;
@@ -121,6 +123,30 @@ impl<'c> Multiplier<'c> for TensorCore<'c> {
                 let old = [0, 1, 2, 3].map(|index| sums[first + index]);
                 sums[first..first + 4].copy_from_slice(&self.product(e, old, left, right));
             }
+        }
+    }
+
+    fn column_sums(&self) -> usize {
+        (self.right.blocks * 2) as usize
+    }
+
+    fn add_columns(&self, e: &Emitter<'c>, sums: &mut [FloatValue<'c>], fragments: &Fragments<'c>) {
+        for (sum, registers) in sums.iter_mut().zip(fragments.right.chunks(2)) {
+            for register in registers {
+                let (low, high) = elements::unpack(e, self.element, register.into_int_value());
+                *sum = e.add_float(e.add_float(*sum, low), high);
+            }
+        }
+    }
+
+    fn finish_columns(&self, e: &Emitter<'c>, sums: &[FloatValue<'c>]) -> ColumnSums<'c> {
+        // The four lanes of a group hold different terms of the same columns.
+        let whole = |&sum| e.add_exchanged(e.add_exchanged(sum, 1), 2);
+        let first_of_group = e.and_const(self.lane, 3);
+        ColumnSums {
+            writes: e.compare(IntPredicate::EQ, first_of_group, e.i32(0)),
+            first: e.shr_const(self.lane, 2),
+            columns: (0..).step_by(8).zip(sums.iter().map(whole)).collect(),
         }
     }
 
