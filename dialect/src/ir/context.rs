@@ -20,10 +20,21 @@ use crate::ops::{OpDef, Registry};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Ident(u32);
 
+/// The middle of a value's hash.
+fn short_hash(value: &(impl Hash + ?Sized)) -> u32 {
+    (FxBuildHasher.hash_one(value) >> 16) as u32
+}
+
+/// 64 bits of hash, as the table wants them: it looks at the highest and the lowest.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
 /// An append-only store of distinct values, addressed by dense indices.
 struct Interner<T> {
     items: boxcar::Vec<T>,
-    index: Mutex<HashTable<u32>>,
+    /// Positions, each with the low bits of its item's hash, so that growing looks at no item.
+    index: Mutex<HashTable<(u32, u32)>>,
 }
 
 impl<T: Hash + Eq> Interner<T> {
@@ -39,27 +50,27 @@ impl<T: Hash + Eq> Interner<T> {
     }
 
     fn intern(&self, value: T) -> u32 {
-        let hash = FxBuildHasher.hash_one(&value);
+        let hash = short_hash(&value);
         let mut index = self.index.lock();
-        match index.find(hash, |&i| *self.get(i) == value) {
-            Some(&found) => found,
+        match index.find(spread(hash), |&(h, i)| h == hash && *self.get(i) == value) {
+            Some(&(_, found)) => found,
             None => self.push(&mut index, hash, value),
         }
     }
 
-    fn push(&self, index: &mut HashTable<u32>, hash: u64, value: T) -> u32 {
+    fn push(&self, index: &mut HashTable<(u32, u32)>, hash: u32, value: T) -> u32 {
         let new = u32::try_from(self.items.push(value)).expect("fewer than 2^32 interned values");
-        index.insert_unique(hash, new, |&i| FxBuildHasher.hash_one(self.get(i)));
+        index.insert_unique(spread(hash), (hash, new), |&(h, _)| spread(h));
         new
     }
 }
 
 impl Interner<Box<str>> {
     fn intern_str(&self, value: &str) -> u32 {
-        let hash = FxBuildHasher.hash_one(value);
+        let hash = short_hash(value);
         let mut index = self.index.lock();
-        match index.find(hash, |&i| **self.get(i) == *value) {
-            Some(&found) => found,
+        match index.find(spread(hash), |&(h, i)| h == hash && **self.get(i) == *value) {
+            Some(&(_, found)) => found,
             None => self.push(&mut index, hash, value.into()),
         }
     }

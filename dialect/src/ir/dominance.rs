@@ -76,6 +76,11 @@ impl Dominance {
         }
     }
 
+    /// Whether any way leads from the entry to a block.
+    pub fn is_reachable(&self, block: BlockId) -> bool {
+        self.number.contains_key(&block)
+    }
+
     /// The immediate dominator of a reachable block other than the entry.
     pub fn immediate(&self, block: BlockId) -> Option<BlockId> {
         let &number = self.number.get(&block)?;
@@ -182,9 +187,13 @@ impl DominanceCache {
                 Def::Pending => false,
             };
         }
+        self.of(module, region).dominates(def_block, block)
+    }
+
+    /// The dominators of a region's blocks.
+    pub fn of(&mut self, module: &Module, region: RegionId) -> &Dominance {
         self.regions
             .entry(region)
             .or_insert_with(|| Dominance::new(module, region))
-            .dominates(def_block, block)
     }
 }

@@ -14,6 +14,7 @@ mod rewriter;
 mod symbols;
 mod types;
 mod verify;
+mod visible;
 mod walk;
 
 pub use affine::{AffineExpr, AffineMap, AffineStep, IntegerSet};

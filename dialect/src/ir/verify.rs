@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use rustc_hash::FxBuildHasher;
 
-use super::dominance::DominanceCache;
-use super::module::{BlockId, Module, OpId};
+use super::module::{Module, OpId, RegionId};
+use super::visible;
 use crate::diag::{Diagnostic, Diagnostics};
-use crate::ops::{OpVerifier, Scopes, Traits, classes, conform};
+use crate::ops::{OpDef, OpVerifier, Scopes, classes, conform, upstream};
 
 /// A module that has passed [`verify`]. Only `verify` makes one.
 #[derive(Clone)]
@@ -53,16 +53,11 @@ pub fn verify(
     // Which of two ops comes first is asked for every operand.
     module.number_all_ops();
     let mut found = Diagnostics::new();
-    let mut verifier = Verifier {
-        module: &module,
-        options,
-        dominance: DominanceCache::default(),
-        scopes: Scopes::default(),
-        found: &mut found,
-    };
+    let scopes = Scopes::default();
     for op in module.walk_all() {
-        verifier.op(op);
+        verify_op(&module, op, options, &scopes, &mut found);
     }
+    visible::check(&module, &mut found);
     let failed = found.has_errors();
     diagnostics.extend(found.take());
     if failed {
@@ -72,141 +67,149 @@ pub fn verify(
     }
 }
 
-struct Verifier<'a> {
-    module: &'a Module,
+/// What an op's definition demands, then its regions' form.
+fn verify_op(
+    module: &Module,
+    op: OpId,
     options: VerifyOptions,
-    dominance: DominanceCache,
-    scopes: Scopes,
-    found: &'a mut Diagnostics,
+    scopes: &Scopes,
+    found: &mut Diagnostics,
+) {
+    let def = module.def_of(op);
+    match def {
+        Some(def) => {
+            let mut v = OpVerifier {
+                module,
+                op,
+                diagnostics: found,
+                scopes,
+            };
+            let conforms = def.dialect() != "dist" || conform::conform(&mut v, def);
+            if let (Some(verify), true) = (def.verify, conforms) {
+                verify(&mut v);
+            }
+            if def.name == "builtin.module" {
+                classes::verify_class(&mut v);
+            }
+            if def.traits.terminator && module.next_op(op).is_some() {
+                v.error("E0206", "must be the last operation in the parent block");
+            }
+            if def.traits.symbol_table {
+                symbols(module, op, found);
+            }
+        }
+        None => unregistered(module, op, options, found),
+    }
+    if module.next_op(op).is_some() && !module.successors(op).is_empty() {
+        found.push(Diagnostic::error(
+            "E0206",
+            module.loc(op),
+            "operation with block successors must terminate its parent block",
+        ));
+    }
+    for &region in module.regions(op) {
+        blocks(module, op, region, def, found);
+    }
 }
 
-impl Verifier<'_> {
-    fn op(&mut self, op: OpId) {
-        let module = self.module;
-        let def = module.def_of(op);
-        match def {
-            Some(def) => {
-                let mut v = OpVerifier {
-                    module,
-                    op,
-                    diagnostics: self.found,
-                    scopes: &self.scopes,
-                };
-                let conforms = def.dialect() != "dist" || conform::conform(&mut v, def);
-                if let (Some(verify), true) = (def.verify, conforms) {
-                    verify(&mut v);
-                }
-                if def.name == "builtin.module" {
-                    classes::verify_class(&mut v);
-                }
-            }
-            None if !self.options.allow_unregistered => self.unregistered(op),
-            None => {}
+fn unregistered(module: &Module, op: OpId, options: VerifyOptions, found: &mut Diagnostics) {
+    let name = module.name_str(op);
+    let dialect = name.split('.').next().unwrap_or_default();
+    if module.cx().registry().has_dialect(dialect) {
+        if upstream::exists(name) {
+            return;
         }
-        let traits = def.map_or(
-            Traits {
-                graph_region: true,
-                ..Traits::default()
-            },
-            |d| d.traits,
-        );
-        if traits.symbol_table {
-            self.symbols(op);
-        }
-        self.operands(op);
-        for &region in module.regions(op) {
-            for block in module.blocks(region) {
-                self.block(op, block, traits);
-            }
-        }
-    }
-
-    fn unregistered(&mut self, op: OpId) {
-        let name = self.module.name_str(op);
-        self.found.push(
+        found.push(
             Diagnostic::error(
                 "E0201",
-                self.module.loc(op),
-                format!("unregistered operation '{name}'"),
+                module.loc(op),
+                format!(
+                    "unregistered operation '{name}' found in dialect ('{dialect}') that does not allow unknown operations"
+                ),
+            )
+            .label("the dialect has no such op"),
+        );
+    } else if !options.allow_unregistered {
+        found.push(
+            Diagnostic::error(
+                "E0201",
+                module.loc(op),
+                format!("operation '{name}' belongs to the unregistered dialect '{dialect}'"),
             )
             .help("pass --allow-unregistered-dialect to accept ops of unknown dialects"),
         );
     }
+}
 
-    fn symbols(&mut self, table: OpId) {
-        let mut seen: HashMap<&str, OpId, FxBuildHasher> = HashMap::default();
-        for (name, op) in self.module.symbols(table) {
-            if let Some(&first) = seen.get(name) {
-                self.found.push(
-                    Diagnostic::error(
-                        "E0202",
-                        self.module.loc(op),
-                        format!("redefinition of symbol named '{name}'"),
-                    )
-                    .note(
-                        Some(self.module.loc(first).into()),
-                        "see existing symbol definition here",
-                    ),
-                );
-            } else {
-                seen.insert(name, op);
-            }
-        }
-    }
-
-    /// Operands are visible: defined before, in this region or one around it.
-    fn operands(&mut self, op: OpId) {
-        let ordered = self
-            .module
-            .parent_op(op)
-            .and_then(|parent| self.module.def_of(parent))
-            .is_some_and(|def| !def.traits.graph_region);
-        if !ordered {
-            return;
-        }
-        for (index, value) in self.module.operands(op).enumerate() {
-            if !self.dominance.is_visible(self.module, value, op) {
-                self.found.push(Diagnostic::error(
-                    "E0203",
-                    self.module.loc(op),
-                    format!("operand #{index} does not dominate this use"),
-                ));
-            }
-        }
-    }
-
-    fn block(&mut self, parent: OpId, block: BlockId, traits: Traits) {
-        if traits.graph_region {
-            return;
-        }
-        let module = self.module;
-        let terminates = |op| module.def_of(op).is_none_or(|d| d.traits.terminator);
-        match module.last_op(block) {
-            None => self.found.push(Diagnostic::error(
-                "E0204",
-                module.loc(parent),
-                "empty block: expect at least a terminator",
-            )),
-            Some(last) if !terminates(last) => self.found.push(Diagnostic::error(
-                "E0205",
-                module.loc(last),
-                "block with no terminator",
-            )),
-            Some(_) => {}
-        }
-        for op in module.block_ops(block) {
-            if module.next_op(op).is_some()
-                && module.def_of(op).is_some_and(|d| d.traits.terminator)
-            {
-                self.found.push(Diagnostic::error(
-                    "E0206",
+fn symbols(module: &Module, table: OpId, found: &mut Diagnostics) {
+    let mut seen: HashMap<&str, OpId, FxBuildHasher> = HashMap::default();
+    for (name, op) in module.symbols(table) {
+        if let Some(&first) = seen.get(name) {
+            found.push(
+                Diagnostic::error(
+                    "E0202",
                     module.loc(op),
-                    format!(
-                        "'{}' op must be the last operation in the parent block",
-                        module.name_str(op)
-                    ),
+                    format!("redefinition of symbol named '{name}'"),
+                )
+                .note(
+                    Some(module.loc(first).into()),
+                    "see existing symbol definition here",
+                ),
+            );
+        } else {
+            seen.insert(name, op);
+        }
+    }
+}
+
+/// Blocks end in terminators and lead to blocks of their region, never back to its entry.
+fn blocks(
+    module: &Module,
+    op: OpId,
+    region: RegionId,
+    def: Option<&OpDef>,
+    found: &mut Diagnostics,
+) {
+    let Some(entry) = module.first_block(region) else {
+        return;
+    };
+    // A lone block may do without, if its op allows that, as unknown ops may.
+    let lone = module.next_block(entry).is_none();
+    let free = lone && def.is_none_or(|d| d.traits.graph_region);
+    let mut entered = false;
+    for block in module.blocks(region) {
+        let Some(last) = module.last_op(block) else {
+            if !free {
+                found.push(Diagnostic::error(
+                    "E0204",
+                    module.loc(op),
+                    "empty block: expect at least a terminator",
+                ));
+            }
+            continue;
+        };
+        for &to in module.successors(last) {
+            entered |= to == entry;
+            if module.block_parent(to) != region {
+                found.push(Diagnostic::error(
+                    "E0207",
+                    module.loc(last),
+                    "branching to block of a different region",
                 ));
             }
         }
+        if !free && module.def_of(last).is_some_and(|d| !d.traits.terminator) {
+            found.push(
+                Diagnostic::error("E0205", module.loc(last), "block with no terminator")
+                    .label("the block's last op ends no block"),
+            );
+        }
+    }
+    if entered {
+        found.push(Diagnostic::error(
+            "E0208",
+            module.loc(op),
+            "entry block of region may not have predecessors",
+        ));
     }
 }

@@ -63,8 +63,12 @@ impl Iterator for Walk<'_> {
     fn next(&mut self) -> Option<OpId> {
         let op = self.stack.pop()?;
         let start = self.stack.len();
-        let children: Vec<OpId> = self.children(op).collect();
-        self.stack.extend(children);
+        let module = self.module;
+        for &region in module.regions(op) {
+            for block in module.blocks(region) {
+                self.stack.extend(module.block_ops(block));
+            }
+        }
         self.stack[start..].reverse();
         Some(op)
     }

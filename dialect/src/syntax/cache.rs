@@ -1,9 +1,10 @@
-//! Types and dictionaries by their text.
+//! Types, the signatures of ops and dictionaries by their text.
 //!
 //! Programs repeat the same few types and dictionaries at every op. What was read once is found again by its bytes, without
 //! cutting it into tokens. That is right wherever it stands: the bytes end in a bracket, so no longer token could start there,
 //! and an alias, once defined, keeps its meaning.
 
+use std::cell::Cell;
 use std::hash::Hasher;
 
 use hashbrown::HashTable;
@@ -25,6 +26,8 @@ pub(super) enum Known {
 pub(super) struct TextCache<'s> {
     entries: Vec<(&'s [u8], Known)>,
     index: HashTable<u32>,
+    /// What was found last, by the first byte of the text: most likely what comes next.
+    recent: Cell<[[u32; 2]; 4]>,
 }
 
 impl<'s> TextCache<'s> {
@@ -33,12 +36,27 @@ impl<'s> TextCache<'s> {
         if self.entries.is_empty() {
             return None;
         }
+        let slot = match text[0] {
+            b'{' => 0,
+            b'(' => 1,
+            b't' => 2,
+            _ => 3,
+        };
+        let mut recent = self.recent.get();
+        for entry in recent[slot] {
+            let known = self.entries[entry as usize].0;
+            if text.starts_with(known) {
+                return Some((entry, known.len()));
+            }
+        }
         let len = bracketed(text)?;
         let text = &text[..len];
-        let found = self
+        let found = *self
             .index
             .find(hash(text), |&i| self.entries[i as usize].0 == text)?;
-        Some((*found, len))
+        recent[slot] = [found, recent[slot][0]];
+        self.recent.set(recent);
+        Some((found, len))
     }
 
     pub fn get(&self, entry: u32) -> Known {
@@ -47,7 +65,9 @@ impl<'s> TextCache<'s> {
 
     /// Keeps what a text that ends in a closing bracket means.
     pub fn insert(&mut self, text: &'s [u8], known: Known) {
-        if text.len() > MAX_LEN || bracketed(text) != Some(text.len()) {
+        // A function's type that is all names could be something else behind a colon: the constraints of an affine set.
+        let plain = text[0] == b'(' && memchr::memchr(b'<', text).is_none();
+        if text.len() > MAX_LEN || plain || bracketed(text) != Some(text.len()) {
             return;
         }
         let hash = hash(text);
@@ -71,20 +91,30 @@ fn hash(text: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Where the first bracket of `text` is closed, looking at `<>` and `{}` only and not into strings: a guess that is right for
-/// nearly every text, and harmless where it is wrong.
+/// Where the first bracket of `text` is closed, or where a function's type ends. This looks at brackets only and not into
+/// strings: a guess that is right for nearly every text, and harmless where it is wrong.
 fn bracketed(text: &[u8]) -> Option<usize> {
+    let text = &text[..text.len().min(MAX_LEN)];
     let mut depth = 0u32;
-    for (at, &byte) in text.iter().enumerate().take(MAX_LEN) {
+    let mut arrow = text[0] == b'(';
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        at += 1;
         match byte {
-            b'<' | b'{' => depth += 1,
-            b'>' | b'}' => {
+            b'<' | b'{' | b'(' => depth += 1,
+            b'>' | b'}' | b')' => {
                 depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(at + 1);
+                if depth > 0 {
+                    continue;
                 }
+                if !arrow {
+                    return Some(at);
+                }
+                at += text[at..].strip_prefix(b" -> ").map(|_| 4)?;
+                arrow = false;
             }
-            b'\n' => return None,
+            b'-' if text.get(at) == Some(&b'>') => at += 1,
+            b'\n' | b'%' => return None,
             _ => {}
         }
     }

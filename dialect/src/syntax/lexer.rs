@@ -19,6 +19,8 @@ pub(super) struct Lexer<'s> {
     text: &'s [u8],
     cache: &'s RefCell<TextCache<'s>>,
     dims: Dims,
+    /// The last token was a colon, so that `(` opens a type.
+    after_colon: bool,
 }
 
 /// How far the lexer is into the dimensions of a shaped type.
@@ -42,6 +44,7 @@ impl<'s> Lexer<'s> {
             text,
             cache,
             dims: Dims::No,
+            after_colon: false,
         }
     }
 
@@ -85,6 +88,7 @@ impl<'s> Lexer<'s> {
         };
         let span = self.logos.span();
         let dims = std::mem::replace(&mut self.dims, Dims::No);
+        let after_colon = std::mem::replace(&mut self.after_colon, kind == Kind::Colon);
         match kind {
             Kind::Tensor | Kind::MemRef | Kind::Vector => {
                 if let Some(tok) = self.known(Kind::KnownType, span.start) {
@@ -97,6 +101,11 @@ impl<'s> Lexer<'s> {
             Kind::Less => {
                 if let Dims::Keyword { scalable } = dims {
                     self.dims = Dims::Open { scalable };
+                }
+            }
+            Kind::LParen => {
+                if after_colon && let Some(tok) = self.known(Kind::KnownSignature, span.start) {
+                    return Some(Ok(tok));
                 }
             }
             Kind::LBrace => {

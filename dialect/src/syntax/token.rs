@@ -13,7 +13,7 @@ pub struct Tok {
     pub start: u32,
     /// One past the last byte.
     pub end: u32,
-    /// For [`Kind::KnownType`] and [`Kind::KnownDict`], the entry in the cache of texts.
+    /// For a text that was read before, its entry in the cache of texts.
     pub known: u32,
 }
 
@@ -252,6 +252,8 @@ pub enum Kind {
     Unranked,
     /// A type whose text was read before.
     KnownType,
+    /// The type of a function whose text was read before, as the type of a generic op.
+    KnownSignature,
     /// A dictionary whose text was read before.
     KnownDict,
 }

@@ -7,3 +7,44 @@ pub mod builtin;
 pub mod cf;
 pub mod func;
 mod operands;
+
+/// Ops of the dialects here that MLIR has and this crate has no definition of. They are read in generic form.
+const OTHERS: [(&str, &[&str]); 3] = [
+    ("func", &["call_indirect", "constant"]),
+    ("cf", &["assert", "switch"]),
+    (
+        "arith",
+        &[
+            "addui_extended",
+            "bitcast",
+            "convertf",
+            "extf",
+            "extsi",
+            "extui",
+            "fptosi",
+            "fptoui",
+            "index_cast",
+            "index_castui",
+            "mulsi_extended",
+            "mului_extended",
+            "negf",
+            "scaling_extf",
+            "scaling_truncf",
+            "select",
+            "sitofp",
+            "truncf",
+            "trunci",
+            "uitofp",
+        ],
+    ),
+];
+
+/// Whether MLIR has an op of this name in one of the dialects here, though it has no definition in this crate.
+pub fn exists(name: &str) -> bool {
+    let Some((dialect, op)) = name.split_once('.') else {
+        return false;
+    };
+    OTHERS
+        .iter()
+        .any(|(d, ops)| *d == dialect && ops.contains(&op))
+}

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
+use super::super::cache::Known;
 use super::super::error::{Failure, fail, report};
 use super::super::token::Tok;
 use super::locs::OpLoc;
 use super::{Builder, at, mark};
 use crate::diag::Diagnostic;
-use crate::ir::{Attr, AttrData, Ident, NewOp, Position};
+use crate::ir::{Attr, AttrData, Ident, NewOp, Position, Type, TypeData};
 use crate::ops::{Custom, OpDef, Pretty};
 
 /// An op whose text is being read. The marks say where its parts start on the builder's stacks.
@@ -158,16 +159,28 @@ impl<'s> Builder<'s> {
     }
 
     /// `(…) -> …` behind a generic op; the types lie on the stack.
-    pub fn signature(&mut self, tok: Tok, inputs: u32, results: u32) {
+    pub fn signature(&mut self, open: Tok, inputs: u32, results: u32, end: u32) {
         let frame = self.frame();
         frame.types = (inputs, results);
-        frame.type_at = tok.start;
+        frame.type_at = open.start;
+        let text: &'s [u8] = &self.text[open.start as usize..end as usize];
+        if text.last().is_some_and(|b| matches!(b, b'>' | b')')) {
+            let (inputs, results) = (inputs as usize, results as usize);
+            let (inputs, results) = (&self.types[inputs..results], &self.types[results..]);
+            let ty = self.cx.function_type(inputs, results);
+            self.cache.borrow_mut().insert(text, Known::Type(ty));
+        }
     }
 
-    /// A type alias in place of a signature.
-    pub fn alias_signature(&mut self, start: u32, ty: crate::ir::Type) -> Result<(), Failure> {
-        let cx = self.cx.clone();
-        let crate::ir::TypeData::Function { inputs, results } = cx.type_data(ty) else {
+    /// A signature that was read before.
+    pub fn known_signature(&mut self, tok: Tok) -> Result<(), Failure> {
+        let ty = self.known_type(tok);
+        self.alias_signature(tok.start, ty)
+    }
+
+    /// A function type as a whole in place of a signature.
+    pub fn alias_signature(&mut self, start: u32, ty: Type) -> Result<(), Failure> {
+        let TypeData::Function { inputs, results } = self.cx.type_data(ty) else {
             return Err(fail("E0121", at(start), "expected function type"));
         };
         let first = mark(&self.types);

@@ -11,6 +11,9 @@ use super::{Builder, at, mark};
 use crate::diag::Diagnostic;
 use crate::ir::{BlockId, RegionId, Type};
 
+/// How many regions may lie in each other. Nothing here needs the limit, but stock MLIR recurses and crashes not far beyond.
+const MAX_DEPTH: usize = 2048;
+
 /// A region whose text is being read.
 pub(super) struct Region<'s> {
     region: RegionId,
@@ -78,7 +81,13 @@ impl<'s> Builder<'s> {
         self.regions.len() == 1
     }
 
-    fn open_region(&mut self) -> RegionId {
+    fn open_region(&mut self, brace: Tok) -> Result<RegionId, Failure> {
+        if self.regions.len() > MAX_DEPTH {
+            return Err(report(
+                Diagnostic::error("E0144", brace.span(), "regions are nested too deeply")
+                    .help(format!("at most {MAX_DEPTH} regions may lie in each other")),
+            ));
+        }
         let region = self.module.create_region();
         self.regions.push(Region {
             region,
@@ -88,21 +97,20 @@ impl<'s> Builder<'s> {
             has_arguments: false,
             function: None,
         });
-        region
+        Ok(region)
     }
 
     fn region(&mut self) -> &mut Region<'s> {
         self.regions.last_mut().expect("a region is open")
     }
 
-    pub fn begin_region(&mut self, _brace: Tok) -> Result<(), Failure> {
-        self.open_region();
-        Ok(())
+    pub fn begin_region(&mut self, brace: Tok) -> Result<(), Failure> {
+        self.open_region(brace).map(drop)
     }
 
     /// A function's body: its entry block takes the function's arguments.
     pub fn begin_function_body(&mut self, brace: Tok) -> Result<(), Failure> {
-        let region = self.open_region();
+        let region = self.open_region(brace)?;
         self.region().function = Some(brace);
         let args = std::mem::take(&mut self.function.args);
         if args.is_empty() {
