@@ -146,7 +146,30 @@ impl<'a, 'd> Exporter<'a, 'd> {
                 || (alone && self.ranks.rings.of_axes::<&str>(&[]).next().is_some())
         });
         let found = own.or_else(|| Mapping::of_dist(cx, name, attr));
-        found.filter(|row| row.special != Special::AnyOf || module.num_operands(op) == 2)
+        found.filter(|row| match row.special {
+            Special::AnyOf => module.num_operands(op) == 2,
+            Special::Fused => self.is_plain_fused(op),
+            _ => true,
+        })
+    }
+
+    /// Whether a fused linear op is what Paddle's is: with a bias, and nothing that needs another op.
+    fn is_plain_fused(&self, op: OpId) -> bool {
+        let (module, cx) = (self.module, self.module.cx());
+        let bias = module
+            .operand_in(op, "bias")
+            .or(module.result_in(op, "dbias"));
+        let element = |v: ValueId| cx.as_tensor(module.ty(v)).map(|(_, element)| element);
+        let like = module
+            .operand_in(op, "dout")
+            .or(module.result_in(op, "out"));
+        let alike = module
+            .results(op)
+            .all(|r| element(r) == like.and_then(element));
+        bias.is_some()
+            && module.num_operands(op) == 3
+            && module.result_in(op, "aux").is_none()
+            && alike
     }
 
     /// The op's values by slot.

@@ -9,6 +9,8 @@ mod write;
 
 use raddle_dialect::ir::{Attr, Context, FloatKind, Signedness, Type, TypeData};
 
+use super::value::Value;
+
 pub(super) use read::Reading;
 pub(super) use write::Writing;
 
@@ -42,6 +44,8 @@ pub(super) enum Rule {
     Implied(&'static str, Const),
     /// A Paddle attribute for which only this value has a meaning in `dist`.
     Require(&'static str, Const),
+    /// The same, for one that an exported op must have.
+    Always(&'static str, Const),
 }
 
 /// A constant in the table.
@@ -58,6 +62,14 @@ impl Const {
             Self::Bool(v) => cx.bool_attr(v),
             Self::Int(v) => cx.i64_attr(v),
             Self::Text(v) => cx.string(v),
+        }
+    }
+
+    fn value(self) -> Value {
+        match self {
+            Self::Bool(v) => Value::Bool(v),
+            Self::Int(v) => Value::Int(i32::try_from(v).unwrap_or(i32::MAX)),
+            Self::Text(v) => Value::Str(v.into()),
         }
     }
 }
@@ -86,6 +98,8 @@ pub(super) enum Special {
     AnyOf,
     /// A ring.
     Collective,
+    /// Paddle's op is that of `dist` without activation and accumulation.
+    Fused,
     /// One op of Paddle's for all gradients.
     CheckFinite,
     /// One op of Paddle's for all gradients.

@@ -63,7 +63,7 @@ impl Reading<'_> {
             Rule::Int(from, to) => attrs.push((to, cx.i64_attr(self.int(from)?))),
             Rule::Bool(from, to) => attrs.push((to, cx.bool_attr(self.bool(from)?))),
             Rule::Implied(to, value) => attrs.push((to, value.attr(cx))),
-            Rule::Require(name, value) => {
+            Rule::Require(name, value) | Rule::Always(name, value) => {
                 let holds = match (value, self.op.attr(name)) {
                     (_, None) => true,
                     (Const::Bool(v), Some(a)) => a.as_bool() == Some(v),
@@ -86,6 +86,7 @@ impl Reading<'_> {
         match self.mapping.special {
             Special::None
             | Special::Optimizer
+            | Special::Fused
             | Special::AnyOf
             | Special::CheckFinite
             | Special::UpdateScaling => {}

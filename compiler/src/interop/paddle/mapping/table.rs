@@ -3,7 +3,7 @@
 use super::{Const, Mapping, Rule, Special};
 
 use Const::{Bool as B, Int as I, Text as T};
-use Rule::{Bool, Float, Implied, Int, Require};
+use Rule::{Always, Bool, Float, Implied, Int, Require};
 
 /// A row without attributes.
 const fn row(
@@ -101,6 +101,33 @@ pub(super) static TABLE: &[Mapping] = &[
     // Linear
     row("matmul_v2", "dist.matmul", XY, OUT).rules(MATMUL),
     row("matmul_v2_grad", "dist.matmul_grad", GRAD_XY, GRADS_XY).rules(MATMUL),
+    row(
+        "fused_gemm_epilogue",
+        "dist.fused_linear",
+        &["X", "Y", "Bias"],
+        &["Out"],
+    )
+    .rules(&[
+        Bool("trans_x", "transpose_a"),
+        Bool("trans_y", "transpose_b"),
+        Implied("activation", T("none")),
+        Always("activation", T("none")),
+    ])
+    .special(Special::Fused),
+    row(
+        "fused_gemm_epilogue_grad",
+        "dist.fused_linear_grad",
+        &["X", "Y", "DOut"],
+        &["DX", "DY", "DBias"],
+    )
+    .rules(&[
+        Bool("trans_x", "transpose_a"),
+        Bool("trans_y", "transpose_b"),
+        Implied("activation", T("none")),
+        Implied("overwrite", B(false)),
+        Always("activation_grad", T("none")),
+    ])
+    .special(Special::Fused),
     // Elementwise
     row("elementwise_add", "dist.add", XY, OUT).special(BINARY),
     row("elementwise_sub", "dist.sub", XY, OUT).special(BINARY),

@@ -47,6 +47,7 @@ impl Writing<'_> {
                 Value::Int(i32::try_from(module.i64_attr(op, from)?).ok()?),
             ),
             Rule::Bool(to, from) => (to, Value::Bool(module.bool_attr(op, from)?)),
+            Rule::Always(to, value) => (to, value.value()),
             Rule::Implied(..) | Rule::Require(..) => return None,
         })
     }
@@ -60,6 +61,7 @@ impl Writing<'_> {
         match self.mapping.special {
             Special::None
             | Special::Optimizer
+            | Special::Fused
             | Special::AnyOf
             | Special::CheckFinite
             | Special::UpdateScaling => {}
