@@ -179,7 +179,7 @@ impl<'a, 'd> Exporter<'a, 'd> {
         let operands: Vec<ValueId> = module.operands(op).collect();
         let results: Vec<ValueId> = module.results(op).collect();
         let (ins, outs) = match mapping.special {
-            Special::AnyOf => (vec![0..1, 1..2], vec![0..1]),
+            Special::AnyOf => (vec![0..1, 1..2], std::iter::once(0..1).collect()),
             _ => (
                 module.operand_segments(op, def).ok()?,
                 module.result_segments(op, def).ok()?,
