@@ -28,15 +28,14 @@ config.excludes = ["data"]
 config.test_source_root = os.path.join(root, "lit-tests")
 config.test_exec_root = output
 
-for name in ["raddle-opt", "raddle-translate", "raddle"]:
-    if not os.path.exists(os.path.join(tools, name)):
-        lit_config.fatal(f"no {name} in {tools}; run `cargo build --workspace` first")
+if not os.path.exists(os.path.join(tools, "raddle-opt")):
+    lit_config.fatal(f"no raddle-opt in {tools}; run `cargo build --workspace` first")
 
 # The built tools first, then FileCheck, not and mlir-opt, then whatever the system has.
 config.environment["PATH"] = os.pathsep.join([tools, llvm, venv, "/usr/local/bin", "/usr/bin", "/bin"])
 
 # A test that hangs is a failure, not a wait.
-lit_config.maxIndividualTestTime = 120
+config.maxIndividualTestTime = 120
 
 # %data is the folder of inputs that several tests share, %examples the folder of examples.
 config.substitutions.append(("%data", os.path.join(config.test_source_root, "data")))

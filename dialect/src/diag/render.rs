@@ -64,7 +64,11 @@ pub fn place(at: At, source: &Source<'_>, cx: &Context) -> Option<Place> {
         At::Span { start, end } => {
             let (line, col) = source.line_col(start);
             let start = start.min(source.text().len());
-            let end = end.clamp(start, source.text().len());
+            // A span of one byte stands for the word that starts there.
+            let end = match end.clamp(start, source.text().len()) {
+                end if end <= start + 1 => token_end(source.text(), start),
+                end => end,
+            };
             Some(Place {
                 file: source.name().to_owned(),
                 line,

@@ -1,0 +1,76 @@
+//! One section of the input: read, verified, taken through the passes.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use raddle_compiler::pass::{ManagerOptions, PassManager, Pipeline, Remarks};
+use raddle_dialect::diag::{Diagnostics, Source};
+use raddle_dialect::ir::{Context, Verified, VerifyOptions, verify};
+use raddle_dialect::syntax::{ParseOptions, parse};
+
+use crate::instruments::{Dump, Timer, TimingReport};
+use crate::options::Options;
+use crate::run::print_options;
+
+/// What every section goes through.
+pub struct Processor<'o> {
+    /// The command line.
+    pub options: &'o Options,
+    /// The passes.
+    pub pipeline: &'o Pipeline,
+    /// Where times are added up.
+    pub timing: Rc<RefCell<TimingReport>>,
+}
+
+impl Processor<'_> {
+    /// Reads, verifies and transforms; `None` if anything went wrong, the reasons being in `diagnostics`.
+    pub fn process(
+        &self,
+        cx: &Arc<Context>,
+        source: &Source<'_>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Verified> {
+        let allow_unregistered = self.options.allow_unregistered_dialect;
+        let verify_options = VerifyOptions { allow_unregistered };
+        let module = self.timed("Parser", || {
+            parse(cx, source, ParseOptions { allow_unregistered }, diagnostics)
+        })?;
+        let module = self
+            .timed("Verifier", || verify(module, verify_options, diagnostics))
+            .ok()?;
+        if self.pipeline.steps().is_empty() {
+            return Some(module);
+        }
+        let mut manager = PassManager::new(
+            self.pipeline.clone(),
+            ManagerOptions {
+                verify_each: self.options.verify_each,
+                verify: verify_options,
+                remarks: if self.options.remarks {
+                    Remarks::Kept
+                } else {
+                    Remarks::Dropped
+                },
+            },
+        );
+        if let Some(dump) = Dump::new(
+            &self.options.watching,
+            print_options(&self.options.printing),
+        ) {
+            manager.watch(dump);
+        }
+        if self.options.watching.mlir_timing {
+            manager.watch(Timer::new(self.timing.clone()));
+        }
+        manager.run(module, diagnostics).ok()
+    }
+
+    fn timed<T>(&self, phase: &str, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = work();
+        self.timing.borrow_mut().add(phase, start.elapsed());
+        result
+    }
+}

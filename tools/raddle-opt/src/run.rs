@@ -1,0 +1,265 @@
+//! The whole run: input, sections, passes, output.
+
+use std::cell::RefCell;
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::Hasher;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use raddle_compiler::driver::{Expectations, OutputFile, Section, sections};
+use raddle_compiler::pass::{Pipeline, registry};
+use raddle_dialect::diag::{Diagnostics, Source};
+use raddle_dialect::ir::{Context, Module};
+use raddle_dialect::syntax::{self, PrintOptions};
+
+use crate::instruments::TimingReport;
+use crate::listing;
+use crate::options::{Options, PassFlag, Printing};
+use crate::process::Processor;
+use crate::report::Reporter;
+
+/// Does what the command line asks for; `Ok(false)` if the input is wrong, which has then been reported.
+///
+/// # Errors
+/// If files cannot be read or written, or options contradict each other.
+pub fn run(options: &Options, flags: &[PassFlag]) -> Result<bool> {
+    let started = Instant::now();
+    if listing::print(&options.listing, &mut io::stdout().lock())? {
+        return Ok(true);
+    }
+    let reporter = Reporter::new(options.diagnostic_format);
+    let Some(pipeline) = pipeline(options, flags, &reporter)? else {
+        return Ok(false);
+    };
+    if options.watching.dump_pass_pipeline {
+        eprintln!(
+            "Pass Manager with {} passes:\n{pipeline}",
+            pipeline.steps().len()
+        );
+    }
+    let text = read(&options.input)?;
+    let mut output = Output::create(&options.output)?;
+    let timing = Rc::new(RefCell::new(TimingReport::default()));
+    let run = Run {
+        options,
+        name: name(&options.input),
+        reporter,
+        processor: Processor {
+            options,
+            pipeline: &pipeline,
+            timing: timing.clone(),
+        },
+    };
+    let good = run.sections(&text, &mut output)?;
+    if good {
+        output.finish()?;
+    }
+    if options.watching.mlir_timing {
+        timing
+            .borrow()
+            .write(&mut io::stderr().lock(), started.elapsed())?;
+    }
+    Ok(good)
+}
+
+/// How modules are printed on this command line.
+pub fn print_options(printing: &Printing) -> PrintOptions {
+    PrintOptions {
+        generic: printing.mlir_print_op_generic,
+        debug_info: printing.mlir_print_debuginfo,
+        ..PrintOptions::default()
+    }
+}
+
+struct Run<'o> {
+    options: &'o Options,
+    name: String,
+    reporter: Reporter,
+    processor: Processor<'o>,
+}
+
+impl Run<'_> {
+    fn sections(&self, text: &[u8], output: &mut Output) -> Result<bool> {
+        let Some(marker) = &self.options.split_input_file else {
+            let whole = Section {
+                text,
+                first_line: 1,
+            };
+            return self.section(whole, output);
+        };
+        let mut good = true;
+        for (index, section) in sections(text, marker).into_iter().enumerate() {
+            if index > 0 {
+                writeln!(output, "{marker}").context("cannot write the output")?;
+            }
+            good &= self.section(section, output)?;
+        }
+        Ok(good)
+    }
+
+    /// Processes and prints one section; false if it is wrong.
+    fn section(&self, section: Section<'_>, output: &mut Output) -> Result<bool> {
+        let source = Source::section(&self.name, section.text, section.first_line);
+        let cx = Context::new();
+        let mut diagnostics = Diagnostics::new();
+        let module = self.processor.process(&cx, &source, &mut diagnostics);
+        if let Some(module) = &module {
+            self.print(module, output)?;
+        }
+        let reported = diagnostics.take();
+        let Some(which) = self.options.verify_diagnostics else {
+            self.reporter.show(&reported, &source, &cx);
+            return Ok(module.is_some());
+        };
+        let wrong = Expectations::read(&source).check(&reported, &source, &cx, which.into());
+        self.reporter.show(&wrong, &source, &cx);
+        Ok(wrong.is_empty())
+    }
+
+    fn print(&self, module: &Module, output: &mut Output) -> Result<()> {
+        let printing = &self.options.printing;
+        let start = Instant::now();
+        syntax::write(module, print_options(printing), output)
+            .context("cannot write the output")?;
+        if let Some(folder) = &printing.generic_copies {
+            write_copy(module, folder)?;
+        }
+        let mut timing = self.processor.timing.borrow_mut();
+        timing.add("Output", start.elapsed());
+        Ok(())
+    }
+}
+
+/// The passes to run; `None` if their text is wrong, which has then been reported.
+fn pipeline(
+    options: &Options,
+    flags: &[PassFlag],
+    reporter: &Reporter,
+) -> Result<Option<Pipeline>> {
+    let watching = &options.watching;
+    let named = watching
+        .mlir_print_ir_before
+        .iter()
+        .chain(&watching.mlir_print_ir_after);
+    for name in named {
+        if registry::find(name).is_none() {
+            bail!("there is no pass '{name}' to print the module around");
+        }
+    }
+    let cx = Context::new();
+    let mut diagnostics = Diagnostics::new();
+    if let Some(text) = &options.pass_pipeline {
+        if !flags.is_empty() {
+            bail!(
+                "--pass-pipeline and pass flags exclude each other; put all passes into one of them"
+            );
+        }
+        let parsed = Pipeline::parse(text, &mut diagnostics).ok();
+        let source = Source::new("--pass-pipeline", text.as_bytes());
+        reporter.show(&diagnostics.take(), &source, &cx);
+        return Ok(parsed);
+    }
+    let mut pipeline = Pipeline::new();
+    for (def, text) in flags {
+        let pushed = pipeline.push(def, text, &mut diagnostics);
+        let flag = format!("--{}", def.name);
+        let source = Source::new(&flag, text.as_bytes());
+        reporter.show(&diagnostics.take(), &source, &cx);
+        if pushed.is_err() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(pipeline))
+}
+
+/// What locations call the input.
+fn name(input: &Path) -> String {
+    if is_dash(input) {
+        "<stdin>".to_owned()
+    } else {
+        input.to_string_lossy().into_owned()
+    }
+}
+
+fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn read(input: &Path) -> Result<Vec<u8>> {
+    if is_dash(input) {
+        let mut text = Vec::new();
+        io::stdin()
+            .lock()
+            .read_to_end(&mut text)
+            .context("cannot read standard input")?;
+        Ok(text)
+    } else {
+        fs::read(input).with_context(|| format!("cannot read '{}'", input.display()))
+    }
+}
+
+/// Writes the module in generic form under a name made from its content, so that equal modules make one file.
+fn write_copy(module: &Module, folder: &Path) -> Result<()> {
+    let generic = PrintOptions {
+        generic: true,
+        ..PrintOptions::default()
+    };
+    let text = syntax::print(module, generic);
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    let path = folder.join(format!("{:016x}.mlir", hasher.finish()));
+    let write = || -> io::Result<()> {
+        let mut file = OutputFile::create(&path)?;
+        file.write_all(text.as_bytes())?;
+        file.finish()
+    };
+    write().with_context(|| format!("cannot write '{}'", path.display()))
+}
+
+/// Standard output, or a file that appears only when everything went well.
+enum Output {
+    Stdout(BufWriter<io::StdoutLock<'static>>),
+    File(OutputFile),
+}
+
+impl Output {
+    fn create(path: &Path) -> Result<Self> {
+        if is_dash(path) {
+            return Ok(Self::Stdout(BufWriter::with_capacity(
+                1 << 16,
+                io::stdout().lock(),
+            )));
+        }
+        let file = OutputFile::create(path)
+            .with_context(|| format!("cannot write '{}'", path.display()))?;
+        Ok(Self::File(file))
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Self::Stdout(mut out) => out.flush(),
+            Self::File(file) => file.finish(),
+        }
+        .context("cannot write the output")
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(out) => out.write(bytes),
+            Self::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(out) => out.flush(),
+            Self::File(file) => file.flush(),
+        }
+    }
+}
