@@ -19,6 +19,7 @@ pub mod error;
 #[cfg(feature = "llvm")]
 mod llvm;
 pub mod nvptx;
+pub mod program;
 pub mod tiling;
 
 pub use description::{

@@ -6,12 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use raddle_compiler::codegen::nvptx::{self, Architecture, PtxVersion, Report, Target, Toolkit};
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder, TileSize,
 };
+use raddle_dialect::diag::{self, Diagnostics, Format, RenderOptions, Source};
+use raddle_dialect::ir::Context;
+use raddle_dialect::syntax::{self, ParseOptions};
 
 /// What `raddle kernel` takes.
 #[derive(Args)]
@@ -26,14 +29,17 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Dtype::Bf16)]
     dtype: Dtype,
     /// Tokens: rows of A and C.
-    #[arg(long, value_parser = extent())]
-    m: u64,
+    #[arg(long, value_parser = extent(), required_unless_present = "program")]
+    m: Option<u64>,
     /// Out features: columns of B and C.
-    #[arg(long, value_parser = extent())]
-    n: u64,
+    #[arg(long, value_parser = extent(), required_unless_present = "program")]
+    n: Option<u64>,
     /// In features: columns of A, rows of B.
-    #[arg(long, value_parser = extent())]
-    k: u64,
+    #[arg(long, value_parser = extent(), required_unless_present = "program")]
+    k: Option<u64>,
+    /// Instead of one kernel: those of the linear layers of an MLIR program, assembled, one line each.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "n", "k", "emit", "output"])]
+    program: Option<PathBuf>,
     #[command(flatten)]
     operands: Operands,
     #[command(flatten)]
@@ -163,6 +169,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Some(version) => Target::with_ptx(output.target, version)?,
         None => Target::of(output.target),
     };
+    if let Some(program) = &options.program {
+        return run_program(program, target);
+    }
     if output.emit == Emit::Cubin && output.output.is_none() && io::stdout().is_terminal() {
         bail!("machine code is not for a terminal; name a file with -o");
     }
@@ -179,6 +188,34 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Emit::Report => Report::of(&emitted.ptx, &toolkit)?.to_string().into_bytes(),
     };
     write(output.output.as_deref(), &bytes)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what the kernels of a program's linear layers take.
+fn run_program(path: &Path, target: Target) -> anyhow::Result<ExitCode> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let name = path.display().to_string();
+    let source = Source::new(&name, &bytes);
+    let cx = Context::new();
+    let mut diagnostics = Diagnostics::new();
+    let module = syntax::parse(&cx, &source, ParseOptions::default(), &mut diagnostics);
+    let look = RenderOptions {
+        format: Format::Pretty,
+        color: io::stderr().is_terminal(),
+    };
+    let show = |diagnostic| eprint!("{}", diag::render(diagnostic, &source, &cx, look));
+    for diagnostic in diagnostics.iter() {
+        show(diagnostic);
+    }
+    let Some(module) = module else {
+        return Ok(ExitCode::FAILURE);
+    };
+    let (kernels, warnings) = nvptx::layer_kernels(&module, target, &Toolkit::discover())?;
+    for warning in &warnings {
+        show(warning);
+    }
+    let lines: Vec<String> = kernels.iter().map(|kernel| format!("{kernel}\n")).collect();
+    write(None, lines.concat().as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -215,9 +252,9 @@ impl Options {
             op,
             element,
             output: self.epilogue.out_dtype.map_or(usual_output, Dtype::element),
-            m: self.m,
-            n: self.n,
-            k: self.k,
+            m: self.m.unwrap_or_default(),
+            n: self.n.unwrap_or_default(),
+            k: self.k.unwrap_or_default(),
             a: layout(operands.trans_a, operands.lda, operands.offset_a),
             b: layout(operands.trans_b, operands.ldb, operands.offset_b),
             c: layout(false, operands.ldc, operands.offset_c),

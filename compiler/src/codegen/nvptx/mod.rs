@@ -2,6 +2,8 @@
 
 #[cfg(feature = "llvm")]
 mod emit;
+#[cfg(feature = "llvm")]
+mod layers;
 mod ptx;
 mod report;
 mod sass;
@@ -12,6 +14,8 @@ mod toolkit;
 
 #[cfg(feature = "llvm")]
 pub use emit::{Emitted, emit, emit_tuned};
+#[cfg(feature = "llvm")]
+pub use layers::{LayerKernel, layer_kernels};
 pub use ptx::{Launch, Parameter, Parameters, Plan, Ptx, check_externals};
 pub use report::{Occupancy, Report};
 pub use sass::{Instruction, ProductLoop, Sass};
