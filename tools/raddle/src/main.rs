@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod compare;
 mod kernel;
 mod schedule;
 
@@ -17,6 +18,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Hold two states of a program against each other: sizes, and what they compute.
+    Compare(compare::Options),
     /// Emit one kernel of a linear layer as LLVM IR, PTX or machine code, and report what it takes.
     Kernel(Box<kernel::Options>),
     /// Make, search, check and draw pipeline schedules.
@@ -25,6 +28,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Compare(options) => compare::run(&options),
         Command::Kernel(options) => kernel::run(&options),
         Command::Schedule(options) => schedule::run(&options),
     };

@@ -16,6 +16,7 @@ cargo xtask TASK [OPTIONS]
 Tasks:
   setup                 install what building and testing need: Debian packages, and a Python
                         environment of its own under target/
+  demo                  set-up, build, then the main job on a real program, step by step
   test                  set-up, then every check; the last line counts what passed
     --only PART,...     run these parts only: fmt, clippy, unit, doctest, lit, stock, docs, fresh
     --skip PART,...     leave these parts out
@@ -32,6 +33,8 @@ Tasks:
 pub enum Task {
     /// Print [`HELP`].
     Help,
+    /// Do the main job on a real program.
+    Demo,
     /// Install what is missing.
     Setup,
     /// Run the checks.
@@ -58,6 +61,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Task> {
     };
     match name.as_str() {
         "help" => no_more(parser, Task::Help),
+        "demo" => no_more(parser, Task::Demo),
         "setup" => no_more(parser, Task::Setup),
         "test" => parse_test(parser),
         "bench" => parse_bench(parser),

@@ -5,6 +5,7 @@
 mod arguments;
 mod bench;
 mod check;
+mod demo;
 mod generated;
 mod process;
 mod setup;
@@ -38,6 +39,7 @@ fn run() -> Result<bool> {
     let workspace = Workspace::locate()?;
     match task {
         Task::Help => {}
+        Task::Demo => demo::demo(&workspace)?,
         Task::Setup => setup::run(&workspace)?,
         Task::Test(options) => return check::run(&workspace, &options),
         Task::Bench(options) => return bench::run(&workspace, &options),
