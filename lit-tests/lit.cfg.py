@@ -24,7 +24,7 @@ venv = os.path.join(root, "target", "venv", "bin")
 config.name = "raddle"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["data"]
+config.excludes = ["data", "Inputs"]
 config.test_source_root = os.path.join(root, "lit-tests")
 config.test_exec_root = output
 

@@ -19,7 +19,7 @@ use super::types::Type;
 pub enum Change {
     /// The op is new.
     Created(OpId),
-    /// The op's operands, attributes, types or position changed.
+    /// The op's operands, attributes, types or position changed, or its results are read less often.
     Modified(OpId),
     /// The op is gone.
     Erased(OpId),
@@ -160,13 +160,18 @@ impl<'m> Rewriter<'m> {
         };
     }
 
+    /// What defines a value that is read less often may be dead now.
+    fn loses_use(&mut self, value: ValueId) {
+        if let Some(def) = self.module.defining_op(value) {
+            self.changes.push(Change::Modified(def));
+        }
+    }
+
     /// Erases an op and all it holds. Its results must be unused.
     pub fn erase(&mut self, op: OpId) {
         self.leave(op);
-        for value in self.module.operands(op) {
-            if let Some(def) = self.module.defining_op(value) {
-                self.changes.push(Change::Modified(def));
-            }
+        for index in 0..self.module.num_operands(op) {
+            self.loses_use(self.module.operand(op, index));
         }
         self.module.erase_op(op);
         self.changes.push(Change::Erased(op));
@@ -187,6 +192,7 @@ impl<'m> Rewriter<'m> {
 
     /// Makes every use of `from` a use of `to`.
     pub fn replace_uses(&mut self, from: ValueId, to: ValueId) {
+        self.loses_use(from);
         let users: Vec<_> = self.module.uses(from).map(|u| u.op).collect();
         self.changes.extend(users.into_iter().map(Change::Modified));
         self.module.replace_uses(from, to);
@@ -194,12 +200,16 @@ impl<'m> Rewriter<'m> {
 
     /// Sets one operand.
     pub fn set_operand(&mut self, op: OpId, index: usize, value: ValueId) {
+        self.loses_use(self.module.operand(op, index));
         self.module.set_operand(op, index, value);
         self.changes.push(Change::Modified(op));
     }
 
     /// Sets all operands; their number may change.
     pub fn set_operands(&mut self, op: OpId, values: &[ValueId]) {
+        for index in 0..self.module.num_operands(op) {
+            self.loses_use(self.module.operand(op, index));
+        }
         self.module.set_operands(op, values);
         self.changes.push(Change::Modified(op));
     }

@@ -149,15 +149,15 @@ fn fits(facts: &Facts, linear: &Linear, name: &str) -> Result<(), String> {
     if element != sum_element || element != bias_element {
         return Err(format!("the product and @{name} differ in element type"));
     }
-    if shape.last() != bias.last() || shape.len() != sum.len() {
-        return Err(format!(
-            "@{name} is not added along the last dimension of the product"
-        ));
-    }
     if let Some(dim) = linear.scatter
         && dim + 1 == shape.len() as i64
     {
         return Err("its reduce_scatter cuts the last dimension, along which the bias lies".into());
+    }
+    if shape.last() != bias.last() || shape.len() != sum.len() {
+        return Err(format!(
+            "@{name} is not added along the last dimension of the product"
+        ));
     }
     let global = facts.global(linear.global).and_then(|g| g.op);
     let replicated = global.is_some_and(|g| facts.is_replicated(g, &linear.axes));

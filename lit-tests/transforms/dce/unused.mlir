@@ -1,0 +1,41 @@
+// RUN: raddle-opt %s --dce | FileCheck %s
+
+module {
+  dist.mesh @mesh ["mp" = 2]
+  module @all attributes {dist.mesh = @mesh, dist.microbatches = 1 : i64, dist.ranks = [{}]} {
+    dist.global @w parameter {layout = #dist.layout<[[]], []>} : tensor<4xf32>
+
+    // A chain that nobody reads goes, with the load it starts from.
+    // CHECK-LABEL: func.func @chain
+    // CHECK-NEXT: return
+    func.func @chain() {
+      %0 = dist.load @w : tensor<4xf32>
+      %1 = dist.gelu %0 : tensor<4xf32>
+      %2 = dist.scale %1 {scale = 2.0 : f64} : tensor<4xf32>
+      %3 = dist.uniform {min = 0.0 : f64, max = 1.0 : f64, seed = 0 : i64} : tensor<4xf32>
+      return
+    }
+
+    // The other rank waits in the all_reduce, whether or not its result is read here.
+    // CHECK-LABEL: func.func @effects
+    // CHECK-NEXT: dist.all_reduce sum
+    // CHECK-NEXT: dist.store @w
+    // CHECK-NEXT: return
+    func.func @effects(%x: tensor<4xf32>) {
+      %0 = dist.all_reduce sum %x over ["mp"] : tensor<4xf32>
+      %1 = dist.gelu %0 : tensor<4xf32>
+      dist.store @w %x : tensor<4xf32>
+      return
+    }
+
+    // CHECK-LABEL: func.func @used
+    // CHECK-NEXT: %[[LOAD:.*]] = dist.load @w
+    // CHECK-NEXT: %[[GELU:.*]] = dist.gelu %[[LOAD]]
+    // CHECK-NEXT: return %[[GELU]]
+    func.func @used() -> tensor<4xf32> {
+      %0 = dist.load @w : tensor<4xf32>
+      %1 = dist.gelu %0 : tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+  }
+}

@@ -1,0 +1,30 @@
+// RUN: raddle-opt %s --promote-linear --remarks --diagnostic-format=plain 2>&1 | FileCheck %s
+
+// A parameter of rank 2 is added, too.
+
+// CHECK: rank_two_is_no_bias.mlir:[[#]]:[[#]]: remark: not promoted: @b is not a parameter of rank 1, so it is not a bias
+// CHECK: module @all attributes
+// CHECK-NOT: module @all
+module {
+  dist.mesh @mesh ["mp" = 2]
+  module @all attributes {dist.mesh = @mesh, dist.microbatches = 1 : i64, dist.ranks = [{}]} {
+    dist.global @w parameter {layout = #dist.layout<[["mp"], []], []>} : tensor<8x16xf32>
+    dist.global @b parameter {layout = #dist.layout<[[], []], []>} : tensor<2x16xf32>
+    func.func @init() attributes {dist.kind = "init"} {
+      %z = dist.fill {value = 0.0 : f64} : tensor<2x16xf32>
+      dist.store @b %z : tensor<2x16xf32>
+      %f = dist.fill {value = 0.5 : f64} : tensor<8x16xf32>
+      dist.store @w %f : tensor<8x16xf32>
+      return
+    }
+    func.func @step(%x: tensor<4x2x8xf32>) -> tensor<f32> attributes {dist.kind = "step"} {
+      %w = dist.load @w : tensor<8x16xf32>
+      %p = dist.matmul %x, %w : (tensor<4x2x8xf32>, tensor<8x16xf32>) -> tensor<4x2x16xf32>
+      %r = dist.all_reduce sum %p over ["mp"] : tensor<4x2x16xf32>
+      %b = dist.load @b : tensor<2x16xf32>
+      %s = dist.add %r, %b : (tensor<4x2x16xf32>, tensor<2x16xf32>) -> tensor<4x2x16xf32>
+      %loss = dist.reduce_mean %s {dims = array<i64: 0, 1, 2>} : (tensor<4x2x16xf32>) -> tensor<f32>
+      return %loss : tensor<f32>
+    }
+  }
+}
