@@ -120,6 +120,11 @@ pub(super) fn verify_symbol(v: &mut OpVerifier) -> bool {
         );
         return false;
     }
+    let parent = module.parent_op(op).and_then(|p| module.def_of(p));
+    if module.attr(op, "sym_name").is_some() && parent.is_some_and(|p| !p.traits.symbol_table) {
+        v.error("E0213", "symbol's parent must have the SymbolTable trait");
+        return false;
+    }
     true
 }
 
@@ -300,6 +305,14 @@ fn verify_call(v: &mut OpVerifier) {
     }
 }
 
+/// Whether an op of an unknown dialect may be a symbol table: MLIR takes it for one if it has one region.
+fn may_hold_symbols(module: &Module, op: OpId) -> bool {
+    let dialect = || module.name_str(op).split('.').next().unwrap_or_default();
+    module.regions(op).len() == 1
+        && module.def_of(op).is_none()
+        && !super::MLIR_DIALECTS.contains(&dialect())
+}
+
 /// The functions that calls inside a symbol table may name. Calls are checked here, once per table, so that the table is
 /// read once.
 pub(super) struct Callees<'m> {
@@ -321,9 +334,35 @@ impl<'m> Callees<'m> {
         while let Some(op) = walk.next() {
             if module.def_of(op).is_some_and(|d| d.traits.symbol_table) {
                 walk.skip_children(op);
+            } else if may_hold_symbols(module, op) {
+                walk.skip_children(op);
+                self.refuse_calls(v, op);
             } else if module.is(op, "func.call") {
                 let symbols = symbols.get_or_insert_with(|| SymbolTable::new(module, self.table));
                 self.call(v, op, symbols);
+            }
+        }
+    }
+
+    /// Inside an op that may be a symbol table of its own, no callee can be found.
+    fn refuse_calls(&self, v: &mut OpVerifier, op: OpId) {
+        let module = self.module;
+        let mut walk = module.walk(op);
+        while let Some(op) = walk.next() {
+            if module.def_of(op).is_some_and(|d| d.traits.symbol_table) {
+                walk.skip_children(op);
+            } else if module.is(op, "func.call") {
+                let mut v = OpVerifier {
+                    module,
+                    op,
+                    diagnostics: v.diagnostics,
+                    scopes: v.scopes,
+                };
+                let name = module.symbol_attr(op, "callee").unwrap_or_default();
+                v.error(
+                    "E0217",
+                    format!("'{name}' does not reference a valid function"),
+                );
             }
         }
     }

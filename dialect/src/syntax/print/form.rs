@@ -31,6 +31,8 @@ pub(super) struct Known {
     pub symbol: Option<Ident>,
     pub symbol_is_ref: bool,
     pub word: Option<Ident>,
+    /// What the word can be.
+    pub words: &'static [&'static str],
     pub over: Option<Ident>,
     pub typed: Option<Ident>,
     pub operand_sizes: Ident,
@@ -67,6 +69,10 @@ impl Known {
             symbol: form.symbol.map(ident),
             symbol_is_ref: form.symbol.and_then(kind) == Some(AttrKind::Symbol),
             word: form.word.map(ident),
+            words: match form.word.and_then(kind) {
+                Some(AttrKind::Enum(words)) => words,
+                _ => &[],
+            },
             over: form.over.map(ident),
             typed: typed.map(ident),
             operand_sizes: ident(OPERAND_SEGMENTS),

@@ -2,7 +2,7 @@
 
 use super::form::{Known, is_plain};
 use super::op::Printer;
-use super::text::{is_bare, push_int, push_string, push_symbol};
+use super::text::{push_int, push_string, push_symbol};
 use super::value::ValueWriter;
 use crate::ir::{Attr, AttrData, Context, Ident, Module, OpId};
 use crate::ops::{Count, Group, TypeShape, Uniform, segments};
@@ -18,7 +18,7 @@ pub(super) fn fits(module: &Module, op: OpId, known: &Known, form: &Uniform) -> 
         name.is_none_or(|name| find(attrs, name).is_some_and(fits))
     };
     let shown = placed(known.symbol, &|a| symbol_text(cx, a, known).is_some())
-        && placed(known.word, &|a| word_text(cx, a).is_some())
+        && placed(known.word, &|a| word_text(cx, a, known).is_some())
         && placed(known.over, &|a| are_axes(cx, a))
         && placed(known.typed, &|a| cx.as_type(a).is_some());
     if !shown || known.defaults.iter().any(|d| find(attrs, d.0).is_none()) {
@@ -74,9 +74,9 @@ fn untyped(cx: &Context, attr: Attr) -> Option<&str> {
     }
 }
 
-fn word_text(cx: &Context, attr: Attr) -> Option<&str> {
-    let word = untyped(cx, attr)?;
-    (is_bare(word) && !word.contains(['.', '$']) && word != "over").then_some(word)
+/// The word, if it is one of those that the definition lists.
+fn word_text<'c>(cx: &'c Context, attr: Attr, known: &Known) -> Option<&'c str> {
+    untyped(cx, attr).filter(|word| known.words.contains(word))
 }
 
 fn are_axes(cx: &Context, attr: Attr) -> bool {
@@ -116,7 +116,7 @@ pub(super) fn push(p: &mut Printer, op: OpId, known: &Known, form: &Uniform) {
         p.values.out.push(' ');
         push_symbol(&mut p.values.out, symbol);
     }
-    if let Some(word) = get(known.word).and_then(|a| word_text(cx, a)) {
+    if let Some(word) = get(known.word).and_then(|a| word_text(cx, a, known)) {
         p.values.out.push(' ');
         p.values.out.push_str(word);
     }
@@ -186,7 +186,8 @@ fn mesh(module: &Module, op: OpId) -> Option<(&str, Vec<&str>, Vec<i64>)> {
     let axes = find("axes")?;
     let names: Option<Vec<_>> = cx.as_array(axes)?.iter().map(|&a| untyped(cx, a)).collect();
     let sizes = cx.as_i64_array(find("sizes")?)?;
-    let names = names.filter(|n| n.len() == sizes.len() && !name.is_empty())?;
+    let plain = !name.is_empty() && sizes.iter().all(|&size| size >= 0);
+    let names = names.filter(|n| n.len() == sizes.len() && plain)?;
     Some((name, names, sizes))
 }
 
