@@ -37,12 +37,13 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// The dialect resource that `dense_resource<key>` names, if the text had one.
+    /// The dialect resource that `dense_resource<key>` names, if the text had one; of several the last.
     pub fn dialect_resource(&self, dialect: Ident, key: Ident) -> Option<&ResourceValue> {
         let groups = self.dialects.iter().filter(|g| g.owner == dialect);
         groups
             .flat_map(|g| &g.entries)
-            .find(|e| e.0 == key)
+            .filter(|e| e.0 == key)
+            .last()
             .map(|e| &e.1)
     }
 }

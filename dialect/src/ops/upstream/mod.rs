@@ -48,8 +48,9 @@ pub fn exists(name: &str) -> bool {
         .iter()
         .any(|(d, ops)| *d == dialect && ops.contains(&op))
 }
+
 /// The dialects of MLIR 22, without those of its own tests.
-pub(super) const MLIR_DIALECTS: &[&str] = &[
+pub(crate) const MLIR_DIALECTS: &[&str] = &[
     "acc",
     "affine",
     "amdgpu",

@@ -300,6 +300,8 @@ impl<'s> Builder<'s> {
         let is_inherent = |name: Ident| {
             def.attrs.iter().any(|a| a.name == cx.str(name)) || is_segments(cx.str(name))
         };
+        // As MLIR does, properties that the op does not have are ignored.
+        props.retain(|p| is_inherent(p.0));
         let entries = cx.dict_entries(frame.attrs);
         if !entries.iter().any(|e| is_inherent(e.0)) {
             return Ok((frame.attrs, cx.dict(props)));

@@ -136,6 +136,7 @@ impl Builder<'_> {
 
     pub fn predicate(&mut self, tok: Tok) -> Result<(), Failure> {
         let name = self.shown(tok);
+        let name = name.trim_matches('"');
         let op = self.cx.clone();
         let is_float = op.str(self.frame().name).ends_with('f');
         let known: &[&str] = if is_float {

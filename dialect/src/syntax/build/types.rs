@@ -6,6 +6,7 @@ use super::super::token::{Kind, Tok};
 use super::{Builder, at, mark};
 use crate::diag::Diagnostic;
 use crate::ir::{Attr, AttrData, DYNAMIC, FloatKind, Signedness, Type, TypeData};
+use crate::ops::upstream::MLIR_DIALECTS;
 
 /// Widths beyond this are refused, as in MLIR.
 const MAX_WIDTH: u32 = 16_777_215;
@@ -310,10 +311,10 @@ impl Builder<'_> {
 
     fn check_space(&self, space: Attr, close: Tok) -> Result<(), Failure> {
         match self.cx.attr_data(space) {
-            AttrData::Integer { .. }
-            | AttrData::String { .. }
-            | AttrData::Dict(_)
-            | AttrData::Opaque { .. } => Ok(()),
+            AttrData::Integer { .. } | AttrData::String { .. } | AttrData::Dict(_) => Ok(()),
+            AttrData::Opaque { dialect, .. } if MLIR_DIALECTS.contains(&self.cx.str(*dialect)) => {
+                Ok(())
+            }
             _ => Err(fail(
                 "E0199",
                 close.span(),

@@ -1,5 +1,9 @@
 //! The trailer of a file, `{-# … #-}`: resources that the program names, and other tools' data.
 
+use std::collections::HashMap;
+
+use rustc_hash::FxBuildHasher;
+
 use super::text::{push_hex, push_name, push_string};
 use super::value::ValueWriter;
 use crate::ir::{Ident, Module, ResourceGroup, ResourceValue};
@@ -9,10 +13,17 @@ pub(super) fn push_trailer(values: &mut ValueWriter, module: &Module) {
     let resources = module.resources();
     let cx = values.cx;
     let builtin = cx.ident("builtin");
+    // Of two resources under one name, the last counts.
+    let known: HashMap<Ident, &ResourceValue, FxBuildHasher> = resources
+        .dialects
+        .iter()
+        .filter(|group| group.owner == builtin)
+        .flat_map(|group| group.entries.iter().map(|(key, value)| (*key, value)))
+        .collect();
     let named: Vec<(Ident, &ResourceValue)> = values
         .resources
         .iter()
-        .filter_map(|&key| Some((key, resources.dialect_resource(builtin, key)?)))
+        .filter_map(|&key| Some((key, *known.get(&key)?)))
         .collect();
     let mut sections = Vec::new();
     if !named.is_empty() {
