@@ -43,7 +43,7 @@ impl Resources {
         groups
             .flat_map(|g| &g.entries)
             .filter(|e| e.0 == key)
-            .last()
+            .next_back()
             .map(|e| &e.1)
     }
 }
