@@ -272,11 +272,6 @@ fn canonical_programs_mean_the_same() {
 }
 
 #[test]
-fn promoted_programs_mean_the_same() {
-    check("builtin.module(promote-linear)");
-}
-
-#[test]
 fn promoted_and_cleaned_programs_mean_the_same() {
     check("builtin.module(promote-linear,canonicalize,cse,dce)");
 }

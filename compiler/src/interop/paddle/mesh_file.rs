@@ -16,6 +16,9 @@ use raddle_dialect::ir::Loc;
 use raddle_dialect::mesh::Mesh;
 use serde::Deserialize;
 
+/// More ranks than any machine has; lists of ranks stay small enough to hold.
+const MAX_RANKS: usize = 1 << 20;
+
 /// What a MESH.json says.
 #[derive(Clone, Debug)]
 pub(super) struct MeshFile {
@@ -112,6 +115,13 @@ impl MeshFile {
         let RawMesh { axes, shape } = raw.mesh;
         let sizes = shape.iter().map(|&s| usize::try_from(s).unwrap_or(0));
         let mesh = match Mesh::new(axes, sizes.collect()) {
+            Ok(mesh) if mesh.ranks() > MAX_RANKS => {
+                fail(
+                    format!("the mesh has {} ranks", mesh.ranks()),
+                    "at most 1,048,576 ranks are imported",
+                );
+                return None;
+            }
             Ok(mesh) => mesh,
             Err(error) => {
                 fail(

@@ -1,10 +1,10 @@
 //! The attributes of an exported op: from its form, from the `dist` op, or as Paddle has them by default.
 
-use raddle_dialect::ir::{Module, OpId, Type};
+use raddle_dialect::ir::{Attr, Module, OpId, Type};
 use raddle_dialect::mesh::Mesh;
 
 use super::super::form::{ATTRS, Form};
-use super::super::mapping::{Mapping, Reading, Writing, role_code, role_of};
+use super::super::mapping::{Mapping, Reading, Special, Writing, role_code, role_of};
 use super::super::program::{Op, Slot};
 use super::super::value::Value;
 
@@ -26,24 +26,25 @@ type Attrs = Vec<(String, Value)>;
 
 impl Source<'_> {
     /// The attributes in the order and with the values of the op's own form, as long as they still say what the op does.
-    pub(super) fn with_own(&self, form: &Form) -> Attrs {
+    /// `None` if Paddle's attributes cannot hold what the op says.
+    pub(super) fn with_own(&self, form: &Form) -> Option<Attrs> {
         let computed = self.computed();
         let mut attrs = fill(form, &computed, &own(self.module, self.op));
-        if !self.says_the_same(form, &attrs) {
+        if !self.says_the_same(&attrs) {
             override_with(&mut attrs, &computed);
         }
-        attrs
+        self.says_the_same(&attrs).then_some(attrs)
     }
 
-    /// The attributes of an op that was not imported; `model` is the form of an op of its type.
-    pub(super) fn with_model(&self, model: Option<&Form>) -> Attrs {
+    /// The attributes of an op that was not imported; `model` is the form of an op of its type. `None` as above.
+    pub(super) fn with_model(&self, model: Option<&Form>) -> Option<Attrs> {
         let computed = self.computed();
         let mut attrs = match model {
             Some(form) => fill(form, &computed, &[]),
             None => usual(self.mapping.has_ring()),
         };
         override_with(&mut attrs, &computed);
-        attrs
+        self.says_the_same(&attrs).then_some(attrs)
     }
 
     fn computed(&self) -> Vec<(&'static str, Value)> {
@@ -59,10 +60,11 @@ impl Source<'_> {
     }
 
     /// Whether an importer would read the op's own attributes from these.
-    fn says_the_same(&self, form: &Form, attrs: &Attrs) -> bool {
+    fn says_the_same(&self, attrs: &Attrs) -> bool {
         let role = attrs.iter().find(|(name, _)| name == "op_role");
         let role = role.and_then(|(_, v)| v.as_i64()).unwrap_or(0);
-        if self.module.str_attr(self.op, "dist.role") != Some(role_of(role)) {
+        let own = self.module.str_attr(self.op, "dist.role");
+        if own.is_some_and(|own| own != role_of(role)) {
             return false;
         }
         if self.mapping.has_ring() && self.module.is(self.op, "dist.identity") {
@@ -76,7 +78,7 @@ impl Source<'_> {
             slots.collect()
         };
         let op = Op {
-            kind: form.kind.clone(),
+            kind: self.mapping.paddle.to_owned(),
             inputs: slots(self.mapping.inputs, self.inputs),
             outputs: slots(self.mapping.outputs, self.outputs),
             attrs: attrs.clone(),
@@ -108,10 +110,27 @@ impl Source<'_> {
             outputs: &types(self.outputs),
         }
         .attrs();
-        read.is_ok_and(|read| {
-            read.iter()
-                .all(|(name, value)| self.module.attr(self.op, name) == Some(*value))
-        })
+        read.is_ok_and(|read| read.iter().all(|(name, value)| self.has(name, *value)))
+    }
+
+    /// Whether the op has this attribute, as far as Paddle can tell: its floats have 32 bits, and the order of reduced
+    /// dimensions does not matter.
+    fn has(&self, name: &str, value: Attr) -> bool {
+        let cx = self.module.cx();
+        let Some(own) = self.module.attr(self.op, name) else {
+            return false;
+        };
+        let float = |a| cx.as_f64(a).map(|v| (v as f32).to_bits());
+        let dims = |a| {
+            let mut dims = cx.as_i64_array(a)?;
+            dims.sort_unstable();
+            Some(dims)
+        };
+        own == value
+            || (float(own).is_some() && float(own) == float(value))
+            || (self.mapping.special == Special::Reduce
+                && dims(own).is_some()
+                && dims(own) == dims(value))
     }
 }
 
@@ -160,6 +179,7 @@ fn usual(communicates: bool) -> Attrs {
     let mut attrs = vec![
         ("op_device".to_owned(), Value::Str(Vec::new())),
         ("op_namescope".to_owned(), Value::Str(b"/".to_vec())),
+        ("op_role".to_owned(), Value::Int(0)),
         ("op_role_var".to_owned(), Value::Strings(Vec::new())),
         ("with_quant_attr".to_owned(), Value::Bool(false)),
     ];
@@ -178,7 +198,7 @@ pub(super) fn part(module: &Module, op: OpId, given: &[(&str, Value)]) -> Attrs 
 /// The attributes of an op in a role.
 pub(super) fn with_role(role: i32, given: &[(&str, Value)]) -> Attrs {
     let mut attrs = usual(false);
-    attrs.push(("op_role".to_owned(), Value::Int(role)));
+    override_with(&mut attrs, &[("op_role", Value::Int(role))]);
     attrs.extend(given.iter().map(|(n, v)| ((*n).to_owned(), v.clone())));
     attrs.sort_by(|a, b| a.0.cmp(&b.0));
     attrs

@@ -224,9 +224,24 @@ impl<'a, 'd> Exporter<'a, 'd> {
             inputs: &counts(&inputs),
             outputs: &counts(&outputs),
         };
-        let mut attrs = match own {
+        let attrs = match own {
             Some(form) => source.with_own(form),
             None => source.with_model(self.models.get(mapping.paddle).copied()),
+        };
+        let Some(mut attrs) = attrs else {
+            let name = self.module.name_str(op);
+            self.diagnostics.push(
+                Diagnostic::error(
+                    "E0834",
+                    self.module.loc(op),
+                    format!(
+                        "'{name}' op has an attribute that Paddle's `{}` cannot hold",
+                        mapping.paddle
+                    ),
+                )
+                .help("Paddle's integers and dimensions have 32 bits"),
+            );
+            return;
         };
         for (name, value) in &mut attrs {
             if name == "op_role_var" {

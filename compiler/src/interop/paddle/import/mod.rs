@@ -1,9 +1,12 @@
 //! Per-rank Paddle programs become one module: a mesh, and one class for all ranks with the same program.
 
+mod emit;
 mod function;
 mod globals;
 mod layouts;
+mod record;
 mod rules;
+mod slots;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

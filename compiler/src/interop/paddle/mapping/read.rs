@@ -252,14 +252,26 @@ impl Reading<'_> {
         for (i, &dim) in dims.iter().enumerate() {
             let dim = self.in_range("axes", dim, shape.len())?;
             let extent = shape[dim as usize];
-            let clamp = |at: i64| if at < 0 { at + extent } else { at }.clamp(0, extent);
+            if extent < 0 {
+                return problem(
+                    "`slice` cuts a dimension of unknown extent",
+                    "only slices of static dimensions are imported",
+                );
+            }
+            let clamp = |at: i64| {
+                if at < 0 {
+                    at.saturating_add(extent)
+                } else {
+                    at
+                }
+                .clamp(0, extent)
+            };
             let (start, end) = (clamp(starts[i]), clamp(ends[i]));
             let size = (end - start).max(0);
-            let shift = self
-                .shifts
-                .get(i)
-                .map_or(0, |axes| position(self.mesh, self.rank, axes) as i64 * size);
-            firsts.push(start - shift);
+            let shift = self.shifts.get(i).map_or(0, |axes| {
+                size.saturating_mul(position(self.mesh, self.rank, axes) as i64)
+            });
+            firsts.push(start.saturating_sub(shift));
             sizes.push(size);
             normal.push(dim);
         }

@@ -106,10 +106,15 @@ impl Writing<'_> {
                     .zip(&sizes)
                     .enumerate()
                     .map(|(i, (start, size))| {
-                        start + size * position(self.mesh, self.rank, &self.shift(i)) as i64
+                        let index = position(self.mesh, self.rank, &self.shift(i)) as i64;
+                        start.saturating_add(size.saturating_mul(index))
                     })
                     .collect();
-                let ends = starts.iter().zip(&sizes).map(|(a, b)| a + b).collect();
+                let ends = starts
+                    .iter()
+                    .zip(&sizes)
+                    .map(|(a, b)| a.saturating_add(*b))
+                    .collect();
                 attrs.push(("infer_flags", Value::Ints(vec![1; dims.len()])));
                 attrs.push(("axes", ints(dims)));
                 attrs.push(("starts", ints(starts)));
