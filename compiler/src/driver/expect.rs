@@ -136,7 +136,7 @@ impl Expectations {
                     Meeting::None if checked == Checked::OnlyExpected => continue,
                     Meeting::None => format!("unexpected {}: {message}", kind.word()),
                 };
-                wrong.push(Diagnostic::error("E0801", at, text));
+                wrong.push(Diagnostic::error("E0901", at, text));
             }
         }
         let mut unmet: Vec<_> = self
@@ -148,7 +148,7 @@ impl Expectations {
         unmet.sort_by_key(|e| e.comment.start);
         wrong.extend(unmet.into_iter().map(|e| {
             let message = format!("expected {} \"{}\" was not produced", e.kind.word(), e.text);
-            Diagnostic::error("E0802", e.comment, message)
+            Diagnostic::error("E0902", e.comment, message)
         }));
         wrong
     }
@@ -203,7 +203,7 @@ impl Reader {
                 let message = format!("cannot read this expectation: {why}");
                 self.found
                     .faulty
-                    .push(Diagnostic::error("E0803", span, message));
+                    .push(Diagnostic::error("E0903", span, message));
                 return;
             }
         };

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every check of the repository, one after the other, and a count at the end.
 //!
-//! One build serves them all: `cargo build --workspace --all-targets` makes the tools that lit runs and the test
-//! programs, with the same profile and the same features.
+//! One build serves them all: it makes the tools that lit runs and the test programs, with the same profile and the same
+//! features.
 
 mod counts;
 mod lit;
@@ -121,7 +121,8 @@ pub fn run(workspace: &Workspace, options: &CheckOptions) -> Result<bool> {
     setup::run(workspace)?;
     let mut reports = Vec::new();
     if parts.iter().any(|part| part.needs_build()) {
-        let report = timed("build", || build(workspace))?;
+        let tests = parts.contains(&Part::Unit);
+        let report = timed("build", || build(workspace, tests))?;
         let built = report.counts.failed == 0;
         reports.push(report);
         if !built {
@@ -162,8 +163,10 @@ fn run_part(workspace: &Workspace, options: &CheckOptions, part: Part) -> Result
     }
 }
 
-fn build(workspace: &Workspace) -> Result<Counts> {
-    step(cargo(workspace).args(["build", "--workspace", "--all-targets", "--locked"]))
+/// Builds the tools, and with them, so that nothing is built twice, the test programs that a later part runs.
+fn build(workspace: &Workspace, tests: bool) -> Result<Counts> {
+    let targets = if tests { "--all-targets" } else { "--bins" };
+    step(cargo(workspace).args(["build", "--workspace", targets, "--locked"]))
 }
 
 fn unit_tests(workspace: &Workspace) -> Result<Counts> {

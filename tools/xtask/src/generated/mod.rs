@@ -1,10 +1,12 @@
-//! Files generated from the op definitions: `docs/dialect.md` and `dialect/dist.irdl.mlir`.
+//! Files that are generated and checked in: `docs/dialect.md`, `dialect/dist.irdl.mlir` and `docs/diagnostics.md`.
 //!
-//! `raddle-opt` prints them, since it knows the definitions; this module compares or replaces the copies that are
-//! checked in.
+//! `raddle-opt` prints the first two, since it knows the op definitions; the third is collected from the sources. This
+//! module compares or replaces the copies.
+
+mod diagnostics;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -21,20 +23,32 @@ pub enum Mode {
     Check,
 }
 
-/// A checked-in file and the option of `raddle-opt` that prints what it must hold.
+/// A checked-in file and what makes its text.
 struct Generated {
     path: &'static str,
-    option: &'static str,
+    from: From,
+}
+
+/// What makes a text.
+enum From {
+    /// `raddle-opt` with this option.
+    Tool(&'static str),
+    /// The sources themselves.
+    Sources(fn(&Path) -> Result<String>),
 }
 
 const GENERATED: &[Generated] = &[
     Generated {
         path: "docs/dialect.md",
-        option: "--dialect-docs",
+        from: From::Tool("--dialect-docs"),
     },
     Generated {
         path: "dialect/dist.irdl.mlir",
-        option: "--dialect-irdl",
+        from: From::Tool("--dialect-irdl"),
+    },
+    Generated {
+        path: "docs/diagnostics.md",
+        from: From::Sources(diagnostics::page),
     },
 ];
 
@@ -87,8 +101,12 @@ pub fn compare(workspace: &Workspace) -> Result<bool> {
 
 impl Generated {
     fn wanted(&self, workspace: &Workspace) -> Result<String> {
+        let option = match self.from {
+            From::Tool(option) => option,
+            From::Sources(read) => return read(&workspace.root),
+        };
         let mut command = Command::new(workspace.tool("debug", "raddle-opt"));
-        command.arg(self.option);
+        command.arg(option);
         let shown = process::show(&command);
         let output = command
             .output()
@@ -103,7 +121,7 @@ impl Generated {
     }
 }
 
-fn replace(path: &PathBuf, text: &str) -> Result<()> {
+fn replace(path: &Path, text: &str) -> Result<()> {
     let unfinished = path.with_extension("unfinished");
     fs::write(&unfinished, text)
         .with_context(|| format!("cannot write {}", unfinished.display()))?;
