@@ -29,6 +29,11 @@ pub struct Options {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set, value_name = "BOOL")]
     pub verify_each: bool,
 
+    /// Run the program on all ranks before and after every pass, with random inputs and state from this seed, and stop
+    /// where a loss, a gradient or an updated global changes.
+    #[arg(long, value_name = "SEED")]
+    pub validate_each: Option<u64>,
+
     /// Accept ops of dialects that are not registered.
     #[arg(long)]
     pub allow_unregistered_dialect: bool,
@@ -314,6 +319,7 @@ mod tests {
         assert!(read(&["--no-such-pass"]).is_err());
         assert!(read(&["-no-such-pass"]).is_err());
         assert!(read(&["a.mlir", "b.mlir"]).is_err());
+        assert!(read(&["--validate-each=x"]).is_err());
     }
 
     #[test]

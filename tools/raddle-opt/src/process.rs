@@ -10,7 +10,7 @@ use raddle_dialect::diag::{Diagnostics, Source};
 use raddle_dialect::ir::{Context, Verified, VerifyOptions, verify};
 use raddle_dialect::syntax::{ParseOptions, parse};
 
-use crate::instruments::{Dump, Timer, TimingReport};
+use crate::instruments::{Dump, Timer, TimingReport, Validate};
 use crate::options::Options;
 use crate::run::print_options;
 
@@ -55,6 +55,9 @@ impl Processor<'_> {
                 },
             },
         );
+        if let Some(seed) = self.options.validate_each {
+            manager.watch(Validate::new(seed));
+        }
         if let Some(dump) = Dump::new(
             &self.options.watching,
             print_options(&self.options.printing),

@@ -2,6 +2,8 @@
 
 mod dump;
 mod timing;
+mod validate;
 
 pub use dump::Dump;
 pub use timing::{Timer, TimingReport};
+pub use validate::Validate;

@@ -1,6 +1,7 @@
 //! `docs/diagnostics.md`: every diagnostic code with the messages it stands for, collected from the sources.
 //!
-//! A code is a string literal like `"E0301"`; its message is the string literal after it.
+//! A code is a string literal like `"E0301"` (errors; `W` is for warnings, `R` for remarks); its message is the string literal
+//! after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,8 +12,8 @@ use anyhow::{Context, Result};
 /// Where diagnostics are made.
 const FOLDERS: [&str; 4] = ["dialect/src", "compiler/src", "runtime", "tools"];
 
-/// What the first two digits of a code say.
-const ROOMS: [(&str, &str); 9] = [
+/// What the letter and the first two digits of a code say.
+const ROOMS: [(&str, &str); 16] = [
     ("E01", "Reading text"),
     ("E02", "Verifying the structure of a module"),
     ("E03", "Verifying ops"),
@@ -22,6 +23,13 @@ const ROOMS: [(&str, &str); 9] = [
     ("E07", "Writing bundles"),
     ("E08", "Importing and exporting"),
     ("E09", "Command line tools"),
+    ("E", "Other errors"),
+    ("W07", "Warnings of passes"),
+    ("W08", "Warnings of importers and exporters"),
+    ("W", "Other warnings"),
+    ("R07", "Remarks of passes"),
+    ("R08", "Remarks of importers and exporters"),
+    ("R", "Other remarks"),
 ];
 
 /// Messages by code.
@@ -94,7 +102,7 @@ fn collect(text: &str, codes: &mut Codes) {
 }
 
 fn is_code(literal: &str) -> bool {
-    let digits = literal.strip_prefix('E').unwrap_or_default();
+    let digits = literal.strip_prefix(['E', 'W', 'R']).unwrap_or_default();
     digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
@@ -164,16 +172,21 @@ fn write(codes: &Codes) -> String {
          Every error, warning and remark has a code. This page lists them with their messages; `…` stands for what a\n\
          message fills in. It is made from the sources by `cargo xtask docs`.\n",
     );
-    for (prefix, room) in ROOMS {
+    let room_of = |code: &str| {
+        ROOMS
+            .iter()
+            .position(|(prefix, _)| code.starts_with(prefix))
+    };
+    for (index, (prefix, room)) in ROOMS.into_iter().enumerate() {
         let mut listed = codes
             .iter()
-            .filter(|(code, _)| code.starts_with(prefix))
+            .filter(|(code, _)| room_of(code) == Some(index))
             .peekable();
         if listed.peek().is_none() {
             continue;
         }
         text.push_str(&format!(
-            "\n## {prefix}xx: {room}\n\n| code | message |\n|---|---|\n"
+            "\n## {prefix:x<5}: {room}\n\n| code | message |\n|---|---|\n"
         ));
         for (code, messages) in listed {
             let mut shown: Vec<_> = messages.iter().map(|m| m.replace('|', "\\|")).collect();
