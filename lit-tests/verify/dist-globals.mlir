@@ -4,6 +4,7 @@
 
 dist.mesh @mesh ["dp" = 2, "mp" = 2]
 module @all attributes {dist.mesh = @mesh, dist.ranks = [{}]} {
+  // expected-note @+1 {{declared here}}
   dist.global @w parameter {layout = #dist.layout<[["dp"], ["mp"]], []>} : tensor<4x4xf32>
   dist.global @m state {layout = #dist.layout<[["dp"], ["mp"]], []>, of = @w} : tensor<4x4xf32>
   // expected-error @+1 {{'dist.global' op has a layout of 1 dimensions for a tensor of rank 2}}

@@ -55,8 +55,10 @@ module @all attributes {dist.mesh = @mesh, dist.ranks = [{dp = array<i64: 0, 2>}
 
 // expected-error @+1 {{'dist.mesh' op has the rank {dp = 1, mp = 0} in two classes}}
 dist.mesh @mesh ["dp" = 2, "mp" = 2]
+// expected-note @+1 {{the first}}
 module @a attributes {dist.mesh = @mesh, dist.ranks = [{mp = array<i64: 0>}]} {
 }
+// expected-note @+1 {{the second}}
 module @b attributes {dist.mesh = @mesh, dist.ranks = [{dp = array<i64: 1>}, {dp = array<i64: 0>, mp = array<i64: 1>}]} {
 }
 
