@@ -1,5 +1,6 @@
 //! The Raddle compiler: passes on `dist` modules, the schedule room, code generation and the doors to other systems.
 
+pub mod analysis;
 pub mod bundle;
 pub mod codegen;
 pub mod driver;

@@ -1,0 +1,3 @@
+//! Read-only facts about modules.
+
+pub mod layouts;
