@@ -229,7 +229,7 @@ fn recompute_residual_tied_and_swapped_operands() {
 fn a_global_norm_keeps_the_removed_terms() {
     let spec = Spec {
         layers: 3,
-        clip: Clip::GlobalStack,
+        clip: Clip::PerRank,
         ..Spec::default()
     };
     let (module, _) = check(&spec);

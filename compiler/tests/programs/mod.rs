@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use raddle_dialect::diag::Diagnostics;
 use raddle_dialect::ir::{
-    Attr, AttrData, Context, FloatKind, LayoutData, Module, NewOp, OpId, Position, Rewriter, Type,
-    ValueId, Verified, VerifyOptions, verify,
+    Attr, AttrData, Context, FloatKind, Ident, LayoutData, Module, NewOp, OpId, Position, Rewriter,
+    Type, ValueId, Verified, VerifyOptions, verify,
 };
 
 /// What a program is like.
@@ -62,10 +62,13 @@ pub enum Clip {
     None,
     Value,
     Norm,
-    /// Squares stacked and summed.
+    /// Squares stacked and summed; those of sharded parameters are summed over the tensor axis too.
     GlobalStack,
-    /// Squares summed.
+    /// Squares summed, likewise.
     GlobalSum,
+    /// Squares stacked and summed on each rank by itself, as Paddle does: ranks clip differently, so that a replicated
+    /// parameter drifts apart once the norm exceeds the limit, which here it does not.
+    PerRank,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,6 +201,21 @@ impl<'m> Builder<'m> {
             &[input],
             &[scalar],
         );
+        // The data axis cuts the batch, the tensor axis, with sequence parallelism, the sequence.
+        let axis = |name: &str, there: bool| -> Box<[Ident]> {
+            there.then(|| cx.ident(name)).into_iter().collect()
+        };
+        let layout = cx.attr(AttrData::Layout(LayoutData {
+            dims: Box::new([
+                axis("mp", spec.sequence_parallel),
+                axis("dp", spec.dp > 1),
+                Box::default(),
+            ]),
+            partial: Box::default(),
+        }));
+        let input = cx.dict(vec![(cx.ident("dist.layout"), layout)]);
+        let props = cx.dict_with(rewriter.props(step), "arg_attrs", Some(cx.array(&[input])));
+        rewriter.set_props(step, props);
         let mut builder = Builder {
             spec: spec.clone(),
             cx: cx.clone(),

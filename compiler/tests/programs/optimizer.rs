@@ -105,7 +105,7 @@ impl Builder<'_> {
                     *gradient = self.value("dist.clip_by_norm", &[*gradient], ty, &attrs);
                 }
             }
-            Clip::GlobalStack | Clip::GlobalSum => self.clip_globally(gradients),
+            Clip::GlobalStack | Clip::GlobalSum | Clip::PerRank => self.clip_globally(gradients),
         }
     }
 
@@ -115,26 +115,53 @@ impl Builder<'_> {
             .iter()
             .map(|&g| self.value("dist.squared_l2_norm", &[g], one, &[]))
             .collect();
-        let square = if self.spec.clip == Clip::GlobalSum {
-            self.value("dist.sum", &squares, one, &[])
-        } else {
-            let ty = self.tensor(&[squares.len() as i64, 1]);
-            let dim = self.cx.i64_attr(0);
-            let stack = self.value("dist.stack", &squares, ty, &[("dim", dim)]);
-            let attrs = [
-                ("dims", self.cx.i64_array(&[0])),
-                ("keep_dims", self.cx.bool_attr(false)),
-            ];
-            self.value("dist.reduce_sum", &[stack], one, &attrs)
+        let per_rank = self.spec.clip == Clip::PerRank;
+        let is_whole: Vec<_> = self
+            .parameters
+            .iter()
+            .map(|p| per_rank || p.sharded.is_none())
+            .collect();
+        let of = |whole: bool| -> Vec<ValueId> {
+            let squares = squares.iter().zip(&is_whole);
+            squares.filter(|s| *s.1 == whole).map(|s| *s.0).collect()
+        };
+        let (whole, shares) = (of(true), of(false));
+        let mut parts = Vec::new();
+        if !shares.is_empty() {
+            let sum = self.total(&shares);
+            parts.push(self.all_reduce(sum, "sum", &["mp"]));
+        }
+        if !whole.is_empty() {
+            parts.push(self.total(&whole));
+        }
+        let square = match parts[..] {
+            [a, b] => self.value("dist.add", &[a, b], one, &[]),
+            _ => parts[0],
         };
         let norm = self.value("dist.sqrt", &[square], one, &[]);
-        let limit = self.fill(&[1], 0.01);
+        let limit = self.fill(&[1], if per_rank { 1e6 } else { 0.01 });
         let larger = self.value("dist.maximum", &[limit, norm], one, &[]);
         let factor = self.value("dist.div", &[limit, larger], one, &[]);
         for gradient in gradients {
             let ty = self.rewriter.ty(*gradient);
             *gradient = self.value("dist.mul", &[*gradient, factor], ty, &[]);
         }
+    }
+
+    /// The sum of scalars, as the clip says.
+    fn total(&mut self, scalars: &[ValueId]) -> ValueId {
+        let one = self.tensor(&[1]);
+        if self.spec.clip == Clip::GlobalSum {
+            return self.value("dist.sum", scalars, one, &[]);
+        }
+        let ty = self.tensor(&[scalars.len() as i64, 1]);
+        let dim = self.cx.i64_attr(0);
+        let stack = self.value("dist.stack", scalars, ty, &[("dim", dim)]);
+        let attrs = [
+            ("dims", self.cx.i64_array(&[0])),
+            ("keep_dims", self.cx.bool_attr(false)),
+        ];
+        self.value("dist.reduce_sum", &[stack], one, &attrs)
     }
 
     fn update(&mut self, index: usize, gradient: ValueId, lr: ValueId, skip: Option<ValueId>) {
