@@ -7,9 +7,11 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use programs::inspect::{classes, function, messages, run};
+use raddle_compiler::bundle::lower;
 use raddle_compiler::interop::paddle::{File, RankFiles, import};
 use raddle_dialect::diag::{Diagnostics, Severity};
 use raddle_dialect::ir::{Context, Module, OpId, Verified};
+use raddle_runtime::validate::{Options, check_init, compare};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../lit-tests/data/paddle/promotion")
@@ -109,4 +111,64 @@ fn op_counts_at_amp_o0_are_those_of_the_specification() {
         let after = [0, 1].map(|i| total(&census(&module, classes[i].1, "step")));
         assert_eq!([before, after[0], after[1]], expected, "{stem}");
     }
+}
+
+/// All ranks of every program that is there for all ranks: every window, several optimizers and clips.
+#[test]
+fn all_programs_are_promoted_and_keep_their_meaning() {
+    let mut seen = 0;
+    for (name, members) in groups() {
+        let mesh =
+            std::fs::read_to_string(folder().join(format!("{}.mesh.json", members[0]))).unwrap();
+        if members.len() != if mesh.contains("[2, 2]") { 4 } else { 2 } {
+            continue;
+        }
+        seen += 1;
+        let module = bring_in(&members);
+        let mut diagnostics = Diagnostics::new();
+        let before = lower(&module, &mut diagnostics).expect("a program");
+        let (module, found) = run(module, "builtin.module(promote-linear,fuse-linear)");
+        let said = messages(&found, Severity::Remark);
+        assert!(
+            said.iter().any(|m| m.starts_with("promoted")),
+            "{name}: {said:?}"
+        );
+        assert!(
+            !said
+                .iter()
+                .any(|m| m.contains("parameter, so it") || m.contains("not promoted: bias")),
+            "{name}"
+        );
+        assert_eq!(
+            messages(&found, Severity::Warning).is_empty(),
+            !name.contains("+sp"),
+            "{name}: sequence parallel gradients keep their scale"
+        );
+        let after = lower(&module, &mut diagnostics).expect("a program");
+        let options = Options {
+            steps: 2,
+            ..Options::new(1)
+        };
+        let report = compare(&before, &after, options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let differ: Vec<_> = report.failures.iter().map(ToString::to_string).collect();
+        assert!(differ.is_empty(), "{name}: {differ:#?}");
+        let init = check_init(&after).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(init.is_empty(), "{name}: {init:#?}");
+    }
+    assert_eq!(seen, 18);
+}
+
+/// Ranks of the same program, by its name without the rank.
+fn groups() -> BTreeMap<String, Vec<String>> {
+    let mut groups = BTreeMap::<String, Vec<String>>::new();
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(name) = name.strip_suffix(".mesh.json") {
+            let at = name.find("_rank").unwrap();
+            let key = format!("{}{}", &name[..at], &name[at + 6..]);
+            groups.entry(key).or_default().push(name.to_owned());
+        }
+    }
+    groups.values_mut().for_each(|names| names.sort());
+    groups
 }
