@@ -20,11 +20,13 @@ use rustc_hash::FxBuildHasher;
 
 use self::attrs::with_role;
 use self::function::Exporter;
-use self::names::Naming;
+use self::names::{Named, Naming};
 use super::form::{NAME, PROGRAM, RANKS};
-use super::program::{Header, Program};
+use super::mapping::LOSS_ROLE;
+use super::program::{Header, Op, Program};
 use super::proto::Version;
 use super::tables::{ProgramTable, RankTable};
+use super::value::Value;
 
 pub(super) use vars::renamed_vars;
 
@@ -121,6 +123,30 @@ pub fn export(
         main: std::mem::take(&mut programs[0]),
         startup: std::mem::take(&mut programs[1]),
     })
+}
+
+/// If no op is in the role of the loss, as in a module that was not imported, the last one that computes it gets it.
+fn mark_loss(named: &mut Named) {
+    let roles = |op: &Op| op.attr("op_role").and_then(Value::as_i64).unwrap_or(0);
+    if named.ops.iter().any(|op| roles(op) & LOSS_ROLE != 0) {
+        return;
+    }
+    let writes = |op: &&mut Op| {
+        let outputs = op.outputs.iter().flat_map(|slot| &slot.args);
+        outputs
+            .into_iter()
+            .any(|name| named.returned.contains(name))
+    };
+    let Some(op) = named.ops.iter_mut().rev().find(writes) else {
+        return;
+    };
+    for (name, value) in &mut op.attrs {
+        if name == "op_role"
+            && let Value::Int(role) = value
+        {
+            *role |= LOSS_ROLE as i32;
+        }
+    }
 }
 
 /// What the class keeps of the rank; of a program that every rank runs, what it keeps of all.
@@ -222,6 +248,7 @@ impl Request<'_> {
         }
         .run(&arguments);
         vars::drop_unknown(&mut named);
+        mark_loss(&mut named);
         let vars = vars::describe(cx, &vars, &named, &values, &globals);
         Program::encode(&program.header, vars, &named.ops)
     }

@@ -17,6 +17,8 @@ pub(super) struct Named {
     pub ops: Vec<Op>,
     /// Variables in order of first appearance, with a value that they hold.
     pub variables: Vec<(String, Value)>,
+    /// The variables that hold the returned values at the end.
+    pub returned: Vec<String>,
 }
 
 /// What the naming starts from.
@@ -57,6 +59,7 @@ impl Naming<'_> {
             out: Named {
                 ops: Vec::new(),
                 variables: Vec::new(),
+                returned: Vec::new(),
             },
             listed: HashSet::default(),
         };
@@ -75,6 +78,7 @@ impl Naming<'_> {
                 Event::Store { value, global } => state.store(at, *value, global),
             }
         }
+        state.out.returned = self.returned.iter().map(|&v| state.name(v)).collect();
         state.out
     }
 }
