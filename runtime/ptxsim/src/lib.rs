@@ -1,1 +1,60 @@
-//! Runs PTX without a GPU.
+//! Runs PTX without a GPU, and looks for what a GPU would not tell.
+//!
+//! A module is parsed, its memory is laid out, and a launch runs block after block, whole warps at a time, with lanes
+//! that diverge and meet again. While it runs, every access is checked: bounds, alignment, bytes that nobody wrote,
+//! shared memory that two threads use without a barrier between them, asynchronous copies that are used before they are
+//! waited for. Copies arrive at once, or, on request, as late as the waits allow.
+//!
+//! ```
+//! use raddle_ptxsim::{Argument, Delivery, Launch, Memory, Module};
+//!
+//! let ptx = "
+//!     .version 7.0
+//!     .target sm_80
+//!     .address_size 64
+//!     .visible .entry double(.param .u64 data) {
+//!         .reg .b32 %r<3>;
+//!         .reg .b64 %rd<4>;
+//!         ld.param.b64 %rd1, [data];
+//!         mov.u32 %r1, %tid.x;
+//!         mul.wide.u32 %rd2, %r1, 4;
+//!         add.s64 %rd3, %rd1, %rd2;
+//!         ld.global.b32 %r2, [%rd3];
+//!         shl.b32 %r2, %r2, 1;
+//!         st.global.b32 [%rd3], %r2;
+//!         ret;
+//!     }";
+//! let module = Module::parse(ptx)?;
+//! let mut memory = Memory::new();
+//! let data = memory.allocate((0u32..32).flat_map(u32::to_le_bytes).collect());
+//! let launch = Launch {
+//!     blocks: 1,
+//!     threads: 32,
+//!     shared_bytes: 0,
+//!     arguments: vec![Argument::Pointer(data)],
+//!     delivery: Delivery::Eager,
+//! };
+//! let outcome = module.kernel("double").unwrap().run(&mut memory, &launch)?;
+//! assert!(outcome.findings.is_empty());
+//! assert_eq!(memory.bytes(data)[4..8], 2u32.to_le_bytes());
+//! # Ok::<(), raddle_ptxsim::Error>(())
+//! ```
+//!
+//! What is modelled is what Raddle emits for sm_80: integer and single-precision arithmetic, predicates, global and shared
+//! memory, barriers of a block and of a warp, `shfl`, `cp.async`, `ldmatrix` and `mma.sync`. Anything else is refused with
+//! its name and line, never ignored. Approximate functions (`tanh.approx`, `ex2.approx`, `rcp.approx`) give the correctly
+//! rounded value; `mma.sync` adds the exact products and rounds once.
+
+mod error;
+mod finding;
+mod instruction;
+mod memory;
+mod parse;
+mod run;
+mod shared;
+
+pub use error::Error;
+pub use finding::{Finding, FindingKind, Place};
+pub use memory::{Memory, Pointer};
+pub use parse::{Kernel, Module};
+pub use run::{Argument, Counters, Delivery, Launch, Outcome};

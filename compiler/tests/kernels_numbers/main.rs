@@ -1,0 +1,270 @@
+//! What the kernels compute, run without a GPU and compared with sums in double precision of the same rounded inputs.
+//!
+//! Every kernel runs twice, with asynchronous copies that arrive at once and as late as the waits allow, on random data,
+//! into memory that holds nothing before; neither run may have a finding.
+#![cfg(feature = "llvm")]
+
+mod compare;
+mod inputs;
+mod run;
+
+use raddle_compiler::codegen::nvptx::{Architecture, Parameter, Target, emit_tuned};
+use raddle_compiler::codegen::{
+    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder, TileSize,
+};
+use raddle_ptxsim::{Delivery, FindingKind};
+
+use compare::{compare_bias_gradient, compare_result};
+use inputs::Inputs;
+use run::run;
+
+/// Runs a kernel both ways, and compares all that it writes.
+fn check(kernel: &KernelDescription, tile: Option<TileSize>) {
+    let ptx = emit_tuned(kernel, Target::of(Architecture::Sm80), tile)
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
+        .ptx;
+    let inputs = Inputs::random(kernel);
+    for delivery in [Delivery::Eager, Delivery::Late] {
+        let (ran, outcome) = run(&ptx, &inputs, delivery);
+        let shown: Vec<String> = outcome.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, [] as [String; 0], "{kernel:?} {delivery:?}");
+        if kernel.op != KernelOp::BiasGradient {
+            compare_result(kernel, &inputs, &ran);
+        }
+        if let Some(bytes) = ran.bytes(Parameter::BiasGradient) {
+            compare_bias_gradient(kernel, &inputs, bytes);
+        }
+        // No pass over the banks is wasted.
+        let counters = outcome.counters;
+        assert_eq!(
+            counters.matrix_read_passes, counters.matrix_reads,
+            "{kernel:?}"
+        );
+    }
+}
+
+const LAYOUTS: [(MatrixLayout, MatrixLayout); 4] = [
+    (MatrixLayout::ROW_MAJOR, MatrixLayout::ROW_MAJOR),
+    (MatrixLayout::ROW_MAJOR, MatrixLayout::COLUMN_MAJOR),
+    (MatrixLayout::COLUMN_MAJOR, MatrixLayout::ROW_MAJOR),
+    (MatrixLayout::COLUMN_MAJOR, MatrixLayout::COLUMN_MAJOR),
+];
+
+/// Regular, ragged with wide copies, ragged with copies of 8 and 4 bytes, odd, one term, one row, one element.
+const SHAPES: [(u64, u64, u64); 8] = [
+    (64, 64, 96),
+    (72, 40, 56),
+    (70, 36, 44),
+    (66, 34, 38),
+    (33, 29, 37),
+    (40, 24, 1),
+    (1, 72, 33),
+    (1, 1, 1),
+];
+
+fn forward(element: ElementType, (m, n, k): (u64, u64, u64), layout: usize) -> KernelDescription {
+    let (a, b) = LAYOUTS[layout % LAYOUTS.len()];
+    KernelDescription {
+        a,
+        b,
+        bias: Some(element),
+        auxiliary: true,
+        ..KernelDescription::product(element, m, n, k)
+    }
+}
+
+#[test]
+fn every_shape_and_layout() {
+    for shape in SHAPES {
+        for layout in 0..LAYOUTS.len() {
+            check(&forward(ElementType::Bf16, shape, layout), None);
+        }
+    }
+}
+
+#[test]
+fn every_activation_and_type() {
+    for (index, activation) in Activation::ALL.into_iter().enumerate() {
+        for (shift, element) in ElementType::ALL.into_iter().enumerate() {
+            let kernel = KernelDescription {
+                activation,
+                bias: [None, Some(ElementType::F32), Some(ElementType::Bf16)][(index + shift) % 3],
+                ..forward(element, SHAPES[(index + 2 * shift) % 4], index + shift)
+            };
+            check(&kernel, None);
+        }
+    }
+}
+
+#[test]
+fn every_tile() {
+    // More stages than the depth has tiles, as many, and more tiles than stages.
+    for (index, (rows, columns)) in [
+        (128, 256),
+        (256, 128),
+        (128, 128),
+        (64, 128),
+        (128, 64),
+        (64, 64),
+        (16, 128),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let tile = Some(TileSize { rows, columns });
+        let depth = [40, 128, 168][index % 3];
+        let shape = (u64::from(rows) + 8, u64::from(columns) - 8, depth);
+        check(&forward(ElementType::Bf16, shape, index), tile);
+    }
+    for (index, (rows, columns)) in [(128, 128), (64, 64), (32, 64)].into_iter().enumerate() {
+        let tile = Some(TileSize { rows, columns });
+        check(&forward(ElementType::F32, (130, 132, 52), index), tile);
+        check(&forward(ElementType::F32, (60, 68, 20), index + 2), tile);
+    }
+}
+
+#[test]
+fn gaps_and_offsets() {
+    let gap = |order, leading, offset| MatrixLayout {
+        order,
+        leading: Some(leading),
+        offset,
+    };
+    for (a_offset, b_offset, c_offset) in [(0, 8, 16), (4, 2, 6), (1, 3, 5)] {
+        for (a_order, b_order) in [
+            (MatrixOrder::RowMajor, MatrixOrder::RowMajor),
+            (MatrixOrder::ColumnMajor, MatrixOrder::ColumnMajor),
+        ] {
+            let kernel = KernelDescription {
+                a: gap(a_order, 80, a_offset),
+                b: gap(b_order, 72, b_offset),
+                c: gap(MatrixOrder::RowMajor, 56, c_offset),
+                auxiliary: false,
+                ..forward(ElementType::Bf16, (66, 50, 70), 0)
+            };
+            check(&kernel, None);
+        }
+    }
+}
+
+#[test]
+fn input_gradients() {
+    for (index, activation) in Activation::ALL.into_iter().enumerate() {
+        for (shift, element) in ElementType::ALL.into_iter().enumerate() {
+            let (m, n, k) = SHAPES[(index + 3 * shift) % SHAPES.len()];
+            let (a, b) = LAYOUTS[(index + shift) % LAYOUTS.len()];
+            let kernel = KernelDescription {
+                op: KernelOp::InputGradient,
+                a,
+                b,
+                activation,
+                ..KernelDescription::product(element, m, n, k)
+            };
+            check(&kernel, None);
+        }
+    }
+}
+
+#[test]
+fn weight_gradients() {
+    for (index, (m, n, k)) in SHAPES.into_iter().enumerate() {
+        for (shift, element) in ElementType::ALL.into_iter().enumerate() {
+            let (a, b) = LAYOUTS[(index + shift) % LAYOUTS.len()];
+            let kernel = KernelDescription {
+                op: KernelOp::WeightGradient,
+                output: ElementType::F32,
+                a,
+                b,
+                bias: (shift != 1).then_some(ElementType::F32),
+                accumulate: (index + shift) % 2 == 0,
+                ..KernelDescription::product(element, m, n, k)
+            };
+            check(&kernel, None);
+        }
+    }
+}
+
+#[test]
+fn bias_gradients() {
+    for (index, element) in ElementType::ALL.into_iter().enumerate() {
+        for a in [MatrixLayout::ROW_MAJOR, MatrixLayout::COLUMN_MAJOR] {
+            for (m, n) in [(70, 33), (17, 66), (1, 1), (64, 128)] {
+                let kernel = KernelDescription {
+                    op: KernelOp::BiasGradient,
+                    a,
+                    bias: Some(ElementType::F32),
+                    ..KernelDescription::product(element, m, n, 1 + index as u64)
+                };
+                check(&kernel, None);
+            }
+        }
+    }
+}
+
+/// Emits a kernel whose depth takes more tiles than the pipeline has stages, changes its PTX, and lists what a run with
+/// late copies finds.
+fn findings_of_changed(from: &str, to: &str) -> (Vec<FindingKind>, bool) {
+    let kernel = KernelDescription {
+        auxiliary: false,
+        ..forward(ElementType::Bf16, (64, 64, 224), 0)
+    };
+    let mut ptx = emit_tuned(&kernel, Target::of(Architecture::Sm80), None)
+        .unwrap()
+        .ptx;
+    ptx.text = ptx.text.replace(" \t", " ");
+    assert!(ptx.text.contains(from), "no {from} in the kernel");
+    ptx.text = ptx.text.replace(from, to);
+    let inputs = Inputs::random(&kernel);
+    let (ran, outcome) = run(&ptx, &inputs, Delivery::Late);
+    let compared = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        compare_result(&kernel, &inputs, &ran);
+    }));
+    let kinds = outcome
+        .findings
+        .iter()
+        .map(|finding| finding.kind)
+        .collect();
+    (kinds, compared.is_ok())
+}
+
+#[test]
+fn faults_in_a_kernel_are_found() {
+    let (clean, right) = findings_of_changed("bar.sync 0;", "bar.sync 0;");
+    assert!(clean.is_empty() && right);
+
+    // One group too many may still be under way.
+    let (kinds, right) = findings_of_changed("cp.async.wait_group 2;", "cp.async.wait_group 3;");
+    assert!(kinds.contains(&FindingKind::InFlight), "{kinds:?}");
+    assert!(!right);
+
+    // Nobody waits for what the others copied, or read.
+    let (kinds, _) = findings_of_changed("bar.sync 0;", "");
+    assert!(kinds.contains(&FindingKind::Race), "{kinds:?}");
+
+    // The lanes of a warp do not wait for each other's part of a slab.
+    let (kinds, _) = findings_of_changed("bar.warp.sync -1;", "");
+    assert_eq!(kinds, [FindingKind::Race; 1].repeat(kinds.len()));
+    assert!(!kinds.is_empty());
+
+    // A group is never closed, so no wait waits for it.
+    let (kinds, right) = findings_of_changed("cp.async.commit_group;", "");
+    assert!(kinds.contains(&FindingKind::InFlight), "{kinds:?}");
+    assert!(!right);
+}
+
+#[test]
+fn a_bias_one_element_short_is_found() {
+    let kernel = forward(ElementType::Bf16, (16, 33, 40), 0);
+    let ptx = emit_tuned(&kernel, Target::of(Architecture::Sm80), None)
+        .unwrap()
+        .ptx;
+    let mut inputs = Inputs::random(&kernel);
+    inputs.bias.columns -= 1;
+    let (_, outcome) = run(&ptx, &inputs, Delivery::Eager);
+    let kinds: Vec<_> = outcome
+        .findings
+        .iter()
+        .map(|finding| finding.kind)
+        .collect();
+    assert_eq!(kinds, [FindingKind::OutOfBounds]);
+}

@@ -1,0 +1,65 @@
+//! Runs a kernel in the simulator.
+
+use raddle_compiler::codegen::nvptx::{Parameter, Ptx};
+use raddle_ptxsim::{Argument, Delivery, Launch, Memory, Module, Outcome, Pointer};
+
+use super::inputs::Inputs;
+
+/// One run's memory after it.
+pub struct Ran {
+    pub memory: Memory,
+    pub pointers: Vec<(Parameter, Pointer)>,
+}
+
+impl Ran {
+    pub fn bytes(&self, parameter: Parameter) -> Option<&[u8]> {
+        let found = self
+            .pointers
+            .iter()
+            .find(|(other, _)| *other == parameter)?;
+        assert!(self.memory.is_initialised(found.1) || parameter == Parameter::Output);
+        Some(self.memory.bytes(found.1))
+    }
+}
+
+pub fn run(ptx: &Ptx, inputs: &Inputs, delivery: Delivery) -> (Ran, Outcome) {
+    let kernel = &ptx.kernel;
+    let module = Module::parse(&ptx.text).unwrap_or_else(|error| panic!("{error}\n{}", ptx.text));
+    let mut memory = Memory::new();
+    let pointers: Vec<(Parameter, Pointer)> = ptx
+        .parameters
+        .as_slice()
+        .iter()
+        .map(|&parameter| {
+            let pointer = match parameter {
+                Parameter::A => memory.allocate(inputs.first.bytes()),
+                Parameter::B => memory.allocate(inputs.second.bytes()),
+                Parameter::Bias => memory.allocate(inputs.bias.bytes()),
+                Parameter::AuxiliaryInput => memory.allocate(inputs.auxiliary.bytes()),
+                Parameter::Output if kernel.accumulate => memory.allocate(inputs.existing.bytes()),
+                Parameter::Output | Parameter::AuxiliaryOutput => {
+                    memory.allocate_uninitialised(inputs.existing.size())
+                }
+                Parameter::BiasGradient => memory.allocate_uninitialised(kernel.n as usize * 4),
+            };
+            (parameter, pointer)
+        })
+        .collect();
+    let launch = Launch {
+        blocks: ptx.launch.blocks,
+        threads: ptx.launch.threads,
+        shared_bytes: ptx.launch.shared_bytes,
+        arguments: pointers
+            .iter()
+            .map(|&(_, pointer)| Argument::Pointer(pointer))
+            .collect(),
+        delivery,
+    };
+    let entry = module
+        .kernel(&ptx.entry)
+        .expect("the module has the entry point");
+    let outcome = entry
+        .run(&mut memory, &launch)
+        .unwrap_or_else(|error| panic!("{error}"));
+    (Ran { memory, pointers }, outcome)
+}

@@ -1,0 +1,84 @@
+//! What is wrong with a run.
+
+use std::fmt;
+
+/// A fault that a run showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which kind.
+    pub kind: FindingKind,
+    /// Where.
+    pub place: Place,
+    /// What exactly.
+    pub message: String,
+}
+
+/// Where in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Line of the PTX, from 1.
+    pub line: u32,
+    /// The block.
+    pub block: u32,
+    /// The thread in the block; the first one concerned.
+    pub thread: u32,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FindingKind {
+    /// An access beyond an allocation. The block ends there.
+    OutOfBounds,
+    /// An access at an address that is not a multiple of its size. The block ends there.
+    Misaligned,
+    /// A value was used that nobody wrote.
+    Uninitialised,
+    /// Two threads used the same shared memory, one of them to write, with no barrier between them.
+    Race,
+    /// Shared memory was used while an asynchronous copy to it was under way.
+    InFlight,
+    /// Threads wait for each other for ever, or run without end. The block ends there.
+    Deadlock,
+    /// An instruction that a whole warp must execute together was reached by a part of it. The block ends there.
+    Divergence,
+}
+
+impl FindingKind {
+    /// Whether the block cannot go on.
+    pub const fn ends_block(self) -> bool {
+        matches!(
+            self,
+            FindingKind::OutOfBounds
+                | FindingKind::Misaligned
+                | FindingKind::Deadlock
+                | FindingKind::Divergence
+        )
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            FindingKind::OutOfBounds => "out of bounds",
+            FindingKind::Misaligned => "misaligned",
+            FindingKind::Uninitialised => "uninitialised",
+            FindingKind::Race => "race",
+            FindingKind::InFlight => "copy in flight",
+            FindingKind::Deadlock => "deadlock",
+            FindingKind::Divergence => "divergence",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place {
+            line,
+            block,
+            thread,
+        } = self.place;
+        let (kind, message) = (self.kind.name(), &self.message);
+        write!(
+            f,
+            "line {line}: {kind}: {message} (block {block}, thread {thread})"
+        )
+    }
+}

@@ -1,0 +1,214 @@
+//! Instructions as the runner takes them.
+
+/// One instruction.
+#[derive(Clone, Debug)]
+pub(crate) struct Instruction {
+    /// Line of the text, from 1.
+    pub line: u32,
+    /// The register that must be true, or false if the flag is set.
+    pub guard: Option<(u32, bool)>,
+    pub operation: Operation,
+    pub operands: Vec<Operand>,
+}
+
+/// What an operand is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Operand {
+    Register(u32),
+    Immediate(u64),
+    /// `%tid.x` and the like.
+    Special(Special),
+    /// `[base + offset]`
+    Address(Box<Operand>, i64),
+    /// `{a, b}`
+    Vector(Vec<Operand>),
+    /// The index of an instruction.
+    Label(usize),
+    /// Where a parameter lies among the parameters.
+    Parameter(u32),
+    /// `_`: a result that nobody wants.
+    Nothing,
+}
+
+/// Registers that the hardware fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    Thread,
+    Threads,
+    Block,
+    Blocks,
+    Lane,
+    /// The second and third index of a thread or block: launches have one dimension.
+    Zero,
+    /// The extents that go with them.
+    One,
+}
+
+/// The type of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Predicate,
+    /// Bits without a meaning, and unsigned numbers.
+    Unsigned,
+    Signed,
+    Float,
+}
+
+/// The type of a number and its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Type {
+    pub kind: Kind,
+    pub bits: u32,
+}
+
+impl Type {
+    /// The type that a suffix such as `u32` names, as far as it is modelled.
+    pub(crate) fn parse(suffix: &str) -> Option<Type> {
+        let (kind, digits) = match suffix {
+            "pred" => {
+                return Some(Type {
+                    kind: Kind::Predicate,
+                    bits: 1,
+                });
+            }
+            _ if suffix.starts_with('u') || suffix.starts_with('b') => {
+                (Kind::Unsigned, &suffix[1..])
+            }
+            _ if suffix.starts_with('s') => (Kind::Signed, &suffix[1..]),
+            _ if suffix.starts_with('f') => (Kind::Float, &suffix[1..]),
+            _ => return None,
+        };
+        let bits: u32 = digits.parse().ok()?;
+        matches!(bits, 8 | 16 | 32 | 64).then_some(Type { kind, bits })
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        self.bits as usize / 8
+    }
+
+    /// The low bits.
+    pub(crate) fn mask(self) -> u64 {
+        u64::MAX >> (64 - self.bits)
+    }
+
+    /// A register's bits as a signed number.
+    pub(crate) fn signed(self, value: u64) -> i64 {
+        let shift = 64 - self.bits;
+        ((value << shift) as i64) >> shift
+    }
+}
+
+/// Instructions of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    MultiplyHigh,
+    MultiplyWide,
+    Divide,
+    Remainder,
+    Minimum,
+    Maximum,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+}
+
+/// Instructions of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unary {
+    Negate,
+    Not,
+    Absolute,
+    PowerOfTwo,
+    Reciprocal,
+    HyperbolicTangent,
+}
+
+/// Comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+/// Conversions between types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conversion {
+    /// Integer to integer.
+    Integer { to: Type, from: Type },
+    /// 16-bit element to single precision.
+    Widen(Element),
+    /// Single precision to a 16-bit element, to the nearest even.
+    Narrow(Element),
+    /// Two of them, the first operand in the high half.
+    NarrowPair(Element),
+}
+
+/// Types of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    F16,
+    Bf16,
+}
+
+/// State spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    Parameter,
+    Global,
+    Shared,
+}
+
+/// What an instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Move(Type),
+    Binary(Binary, Type),
+    Unary(Unary, Type),
+    /// `a · b + c`: `mad.lo`, or `fma` for floats.
+    MultiplyAdd(Type),
+    ExtractBits(Type),
+    Compare(Comparison, Type),
+    Select(Type),
+    Convert(Conversion),
+    Load(Space, Type),
+    Store(Space, Type),
+    /// `shfl.sync.bfly`
+    Exchange,
+    Branch,
+    Return,
+    BlockBarrier,
+    WarpBarrier,
+    CopyAsync,
+    CommitCopies,
+    /// Waits until at most so many groups are under way.
+    WaitCopies,
+    WaitAllCopies,
+    LoadMatrix {
+        count: u8,
+        transposed: bool,
+    },
+    MultiplyMatrix(Element),
+}
+
+impl Operation {
+    /// Whether all lanes of a warp must execute it together.
+    pub(crate) const fn is_collective(self) -> bool {
+        matches!(
+            self,
+            Operation::Exchange
+                | Operation::BlockBarrier
+                | Operation::WarpBarrier
+                | Operation::LoadMatrix { .. }
+                | Operation::MultiplyMatrix(_)
+        )
+    }
+}

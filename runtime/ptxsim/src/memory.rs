@@ -1,0 +1,128 @@
+//! Global memory: allocations far apart from each other, each byte with a mark whether it was written.
+
+use crate::finding::FindingKind;
+
+/// Where the first allocation lies.
+const FIRST: u64 = 0x7f00_0000_0000;
+
+/// From one allocation to the next; none is as large.
+const STRIDE: u64 = 1 << 36;
+
+/// An allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pointer(u64);
+
+impl Pointer {
+    /// The address of the allocation's first byte.
+    pub const fn address(self) -> u64 {
+        self.0
+    }
+}
+
+/// A GPU's global memory.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    allocations: Vec<Allocation>,
+}
+
+#[derive(Clone, Debug)]
+struct Allocation {
+    bytes: Vec<u8>,
+    written: Vec<bool>,
+}
+
+/// Why an access failed: which kind of fault, and what to say.
+pub(crate) type Fault = (FindingKind, String);
+
+impl Memory {
+    /// An empty memory.
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// Allocates memory with these contents, aligned to 256 bytes.
+    pub fn allocate(&mut self, bytes: Vec<u8>) -> Pointer {
+        let written = vec![true; bytes.len()];
+        self.push(Allocation { bytes, written })
+    }
+
+    /// Allocates memory that holds nothing: reading a byte before it is written is a finding. The bytes are 0xff until then,
+    /// which is a NaN in every floating-point type.
+    pub fn allocate_uninitialised(&mut self, size: usize) -> Pointer {
+        self.push(Allocation {
+            bytes: vec![0xff; size],
+            written: vec![false; size],
+        })
+    }
+
+    /// The contents of an allocation.
+    pub fn bytes(&self, pointer: Pointer) -> &[u8] {
+        &self.allocations[((pointer.0 - FIRST) / STRIDE) as usize].bytes
+    }
+
+    /// Whether every byte of an allocation was written.
+    pub fn is_initialised(&self, pointer: Pointer) -> bool {
+        self.allocations[((pointer.0 - FIRST) / STRIDE) as usize]
+            .written
+            .iter()
+            .all(|&written| written)
+    }
+
+    fn push(&mut self, allocation: Allocation) -> Pointer {
+        self.allocations.push(allocation);
+        Pointer(FIRST + (self.allocations.len() as u64 - 1) * STRIDE)
+    }
+
+    /// Finds `size` bytes.
+    fn locate(&self, address: u64, size: usize) -> Result<(usize, usize), Fault> {
+        let outside = |message: String| (FindingKind::OutOfBounds, message);
+        let index = address.wrapping_sub(FIRST) / STRIDE;
+        let Some(allocation) = self
+            .allocations
+            .get(index as usize)
+            .filter(|_| address >= FIRST)
+        else {
+            return Err(outside(format!(
+                "{size} bytes at {address:#x}, where nothing is allocated"
+            )));
+        };
+        let offset = ((address - FIRST) % STRIDE) as usize;
+        if offset + size > allocation.bytes.len() {
+            let length = allocation.bytes.len();
+            return Err(outside(format!(
+                "{size} bytes at offset {offset} of an allocation of {length}"
+            )));
+        }
+        Ok((index as usize, offset))
+    }
+
+    /// Reads bytes; says whether all of them were written before.
+    pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> Result<bool, Fault> {
+        let (index, offset) = self.locate(address, into.len())?;
+        let allocation = &self.allocations[index];
+        let range = offset..offset + into.len();
+        into.copy_from_slice(&allocation.bytes[range.clone()]);
+        Ok(allocation.written[range].iter().all(|&written| written))
+    }
+
+    /// Writes bytes.
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let (index, offset) = self.locate(address, bytes.len())?;
+        let allocation = &mut self.allocations[index];
+        let range = offset..offset + bytes.len();
+        allocation.bytes[range.clone()].copy_from_slice(bytes);
+        allocation.written[range].fill(true);
+        Ok(())
+    }
+}
+
+/// Whether an address is a multiple of an access's size.
+pub(crate) fn check_alignment(address: u64, size: usize) -> Result<(), Fault> {
+    if address.is_multiple_of(size as u64) {
+        return Ok(());
+    }
+    Err((
+        FindingKind::Misaligned,
+        format!("{size} bytes at {address:#x}"),
+    ))
+}

@@ -1,0 +1,219 @@
+//! The name of an instruction to what it does.
+
+use crate::instruction::{
+    Binary, Comparison, Conversion, Element, Kind, Operand, Operation, Space, Type, Unary,
+};
+
+/// What an instruction does; `None` if it is not modelled.
+pub(super) fn operation(name: &str) -> Option<Operation> {
+    let parts: Vec<&str> = name.split('.').collect();
+    let last = Type::parse(parts.last()?);
+    match parts.as_slice() {
+        ["mov", _] => Some(Operation::Move(last?)),
+        ["ld", rest @ .., _] => load(rest).map(|space| Some(Operation::Load(space, last?)))?,
+        ["st", "global", _] | ["st", "global", "v2" | "v4", _] => {
+            Some(Operation::Store(Space::Global, last?))
+        }
+        ["st", "shared", _] | ["st", "shared", "v2" | "v4", _] => {
+            Some(Operation::Store(Space::Shared, last?))
+        }
+        ["cvta", "to", "global", "u64"] => Some(Operation::Move(last?)),
+        ["cvt", rest @ ..] => conversion(rest).map(Operation::Convert),
+        ["setp", comparison, _] => {
+            Some(Operation::Compare(comparison_of(comparison, last?)?, last?))
+        }
+        ["selp", _] => Some(Operation::Select(last?)),
+        ["bfe", "u32" | "u64"] => Some(Operation::ExtractBits(last?)),
+        ["mad", "lo", _] | ["fma", "rn", "f32"] => Some(Operation::MultiplyAdd(last?)),
+        ["shfl", "sync", "bfly", "b32"] => Some(Operation::Exchange),
+        ["bra"] | ["bra", "uni"] => Some(Operation::Branch),
+        ["ret"] | ["exit"] => Some(Operation::Return),
+        ["bar", "sync"] | ["barrier", "sync"] | ["barrier", "sync", "aligned"] => {
+            Some(Operation::BlockBarrier)
+        }
+        ["bar", "warp", "sync"] => Some(Operation::WarpBarrier),
+        ["cp", "async", "ca" | "cg", "shared", "global"] => Some(Operation::CopyAsync),
+        ["cp", "async", "commit_group"] => Some(Operation::CommitCopies),
+        ["cp", "async", "wait_group"] => Some(Operation::WaitCopies),
+        ["cp", "async", "wait_all"] => Some(Operation::WaitAllCopies),
+        ["ldmatrix", "sync", "aligned", "m8n8", rest @ ..] => load_matrix(rest),
+        [
+            "mma",
+            "sync",
+            "aligned",
+            "m16n8k16",
+            "row",
+            "col",
+            "f32",
+            a,
+            b,
+            "f32",
+        ] if a == b => Some(Operation::MultiplyMatrix(element(a)?)),
+        _ => arithmetic(&parts, last?),
+    }
+}
+
+/// Looks at the number and the kind of an instruction's operands, so that the runner need not.
+pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), String> {
+    let expected = match operation {
+        Operation::Return | Operation::CommitCopies | Operation::WaitAllCopies => 0..=0,
+        Operation::Branch
+        | Operation::BlockBarrier
+        | Operation::WarpBarrier
+        | Operation::WaitCopies => 1..=1,
+        Operation::Move(_)
+        | Operation::Unary(..)
+        | Operation::Load(..)
+        | Operation::Store(..)
+        | Operation::LoadMatrix { .. } => 2..=2,
+        Operation::Convert(Conversion::NarrowPair(_)) => 3..=3,
+        Operation::Convert(_) => 2..=2,
+        Operation::Binary(..) | Operation::Compare(..) => 3..=3,
+        Operation::MultiplyAdd(_)
+        | Operation::ExtractBits(_)
+        | Operation::Select(_)
+        | Operation::MultiplyMatrix(_) => 4..=4,
+        Operation::CopyAsync => 3..=4,
+        Operation::Exchange => 5..=5,
+    };
+    if !expected.contains(&operands.len()) {
+        return Err(format!("{} operands", operands.len()));
+    }
+    let is_address = |index: usize| matches!(operands[index], Operand::Address(..));
+    let is_vector = |index: usize, size: usize| matches!(&operands[index], Operand::Vector(list) if list.len() == size);
+    let fits = match operation {
+        Operation::Load(..) => is_address(1),
+        Operation::Store(..) => is_address(0),
+        Operation::CopyAsync => {
+            let size = &operands[2];
+            let sizes = [4, 8, 16].map(Operand::Immediate);
+            is_address(0) && is_address(1) && sizes.contains(size)
+        }
+        Operation::LoadMatrix { count, .. } => {
+            is_address(1) && (is_vector(0, count.into()) || count == 1)
+        }
+        Operation::MultiplyMatrix(_) => {
+            is_vector(0, 4) && is_vector(1, 4) && is_vector(2, 2) && is_vector(3, 4)
+        }
+        Operation::WaitCopies => matches!(operands[0], Operand::Immediate(_)),
+        Operation::BlockBarrier => operands[0] == Operand::Immediate(0),
+        Operation::WarpBarrier => {
+            matches!(operands[0], Operand::Immediate(mask) if mask as u32 == u32::MAX)
+        }
+        _ => true,
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err("operands that are not modelled".to_owned())
+    }
+}
+
+fn load(rest: &[&str]) -> Option<Space> {
+    match rest {
+        ["param"] => Some(Space::Parameter),
+        ["global"] | ["global", "nc"] | ["global", "v2" | "v4"] | ["global", "nc", "v2" | "v4"] => {
+            Some(Space::Global)
+        }
+        ["shared"] | ["shared", "v2" | "v4"] => Some(Space::Shared),
+        _ => None,
+    }
+}
+
+fn load_matrix(rest: &[&str]) -> Option<Operation> {
+    let (count, rest) = rest.split_first()?;
+    let count = match *count {
+        "x1" => 1,
+        "x2" => 2,
+        "x4" => 4,
+        _ => return None,
+    };
+    let transposed = match rest {
+        ["shared", "b16"] => false,
+        ["trans", "shared", "b16"] => true,
+        _ => return None,
+    };
+    Some(Operation::LoadMatrix { count, transposed })
+}
+
+fn conversion(rest: &[&str]) -> Option<Conversion> {
+    match rest {
+        ["rn", "bf16x2", "f32"] => Some(Conversion::NarrowPair(Element::Bf16)),
+        ["rn", "f16x2", "f32"] => Some(Conversion::NarrowPair(Element::F16)),
+        ["rn", to, "f32"] => Some(Conversion::Narrow(element(to)?)),
+        ["f32", from @ ("f16" | "bf16")] => Some(Conversion::Widen(element(from)?)),
+        [to, from] => {
+            let (to, from) = (Type::parse(to)?, Type::parse(from)?);
+            let integers = to.kind != Kind::Float && from.kind != Kind::Float;
+            integers.then_some(Conversion::Integer { to, from })
+        }
+        _ => None,
+    }
+}
+
+fn element(name: &str) -> Option<Element> {
+    match name {
+        "f16" => Some(Element::F16),
+        "bf16" => Some(Element::Bf16),
+        _ => None,
+    }
+}
+
+fn comparison_of(name: &str, of: Type) -> Option<Comparison> {
+    if of.kind == Kind::Float && of.bits == 64 {
+        return None;
+    }
+    // The unsigned names; floats have others that also hold for NaN, which are not modelled.
+    let is_unsigned = of.kind == Kind::Unsigned;
+    Some(match name {
+        "eq" => Comparison::Equal,
+        "ne" => Comparison::NotEqual,
+        "lt" => Comparison::Less,
+        "le" => Comparison::LessEqual,
+        "gt" => Comparison::Greater,
+        "ge" => Comparison::GreaterEqual,
+        "lo" if is_unsigned => Comparison::Less,
+        "ls" if is_unsigned => Comparison::LessEqual,
+        "hi" if is_unsigned => Comparison::Greater,
+        "hs" if is_unsigned => Comparison::GreaterEqual,
+        _ => return None,
+    })
+}
+
+fn arithmetic(parts: &[&str], of: Type) -> Option<Operation> {
+    let is_float = of.kind == Kind::Float;
+    if is_float && of.bits != 32 {
+        return None;
+    }
+    let unary = match parts {
+        ["neg", _] => Some(Unary::Negate),
+        ["not", _] if !is_float => Some(Unary::Not),
+        ["abs", "f32"] => Some(Unary::Absolute),
+        ["ex2", "approx", "ftz", "f32"] => Some(Unary::PowerOfTwo),
+        ["rcp", "approx", "ftz", "f32"] => Some(Unary::Reciprocal),
+        ["tanh", "approx", "f32"] => Some(Unary::HyperbolicTangent),
+        _ => None,
+    };
+    if let Some(unary) = unary {
+        return Some(Operation::Unary(unary, of));
+    }
+    let binary = match parts {
+        ["add", "rn", "f32"] | ["add", _] => Binary::Add,
+        ["sub", "rn", "f32"] | ["sub", _] => Binary::Subtract,
+        ["mul", "rn", "f32"] => Binary::Multiply,
+        ["mul", "lo", _] if !is_float => Binary::Multiply,
+        ["mul", "hi", _] if !is_float => Binary::MultiplyHigh,
+        ["mul", "wide", _] if !is_float && of.bits < 64 => Binary::MultiplyWide,
+        ["div", _] if !is_float => Binary::Divide,
+        ["rem", _] if !is_float => Binary::Remainder,
+        ["min", _] => Binary::Minimum,
+        ["max", _] => Binary::Maximum,
+        ["and", _] if !is_float => Binary::And,
+        ["or", _] if !is_float => Binary::Or,
+        ["xor", _] if !is_float => Binary::Xor,
+        ["shl", _] if !is_float => Binary::ShiftLeft,
+        ["shr", _] if !is_float => Binary::ShiftRight,
+        _ => return None,
+    };
+    Some(Operation::Binary(binary, of))
+}

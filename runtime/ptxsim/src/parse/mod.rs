@@ -1,0 +1,163 @@
+//! PTX text to instructions.
+
+mod body;
+mod decode;
+mod lexer;
+
+use std::collections::HashMap;
+
+use crate::error::Error;
+use crate::instruction::Instruction;
+use lexer::{Lexer, Token};
+
+/// A PTX module.
+#[derive(Clone, Debug)]
+pub struct Module {
+    kernels: Vec<Kernel>,
+}
+
+/// One entry point.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    pub(crate) name: String,
+    pub(crate) parameters: Vec<KernelParameter>,
+    pub(crate) instructions: Vec<Instruction>,
+    pub(crate) registers: usize,
+    /// Bytes of shared memory that the module declares.
+    pub(crate) static_shared_bytes: u32,
+    /// Threads that a launch must have, if the kernel says.
+    pub(crate) required_threads: Option<u32>,
+}
+
+/// One parameter.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelParameter {
+    pub name: String,
+    pub bytes: u32,
+    /// Where it lies among the parameters.
+    pub offset: u32,
+}
+
+impl Module {
+    /// Reads a module.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] or [`Error::Unsupported`], with the line.
+    pub fn parse(text: &str) -> Result<Module, Error> {
+        let mut lexer = Lexer::new(text)?;
+        let mut shared: HashMap<String, u32> = HashMap::new();
+        let mut static_shared_bytes = 0;
+        let mut kernels = Vec::new();
+        while let Some(directive) = lexer.next_word() {
+            match directive.as_str() {
+                ".version" | ".target" | ".address_size" => lexer.skip_line(),
+                ".visible" | ".extern" | ".weak" => {}
+                ".shared" => {
+                    body::shared_variable(&mut lexer, &mut shared, &mut static_shared_bytes)?;
+                }
+                ".entry" => kernels.push(entry(&mut lexer, &mut shared, &mut static_shared_bytes)?),
+                other => return Err(lexer.unsupported(other)),
+            }
+        }
+        match lexer.peek() {
+            None => Ok(Module { kernels }),
+            Some(_) => Err(lexer.error("expected a directive")),
+        }
+    }
+
+    /// The entry points, in order.
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.kernels
+    }
+
+    /// The entry point of this name.
+    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.kernels.iter().find(|kernel| kernel.name == name)
+    }
+}
+
+impl Kernel {
+    /// The entry point's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many parameters it takes.
+    pub fn parameter_count(&self) -> usize {
+        self.parameters.len()
+    }
+}
+
+/// An entry point, from its name to its closing brace.
+fn entry(
+    lexer: &mut Lexer,
+    shared: &mut HashMap<String, u32>,
+    static_shared_bytes: &mut u32,
+) -> Result<Kernel, Error> {
+    let name = lexer.word()?;
+    let parameters = parameters(lexer)?;
+    let mut required_threads = None;
+    while let Some(directive) = lexer.next_word() {
+        match directive.as_str() {
+            ".reqntid" => {
+                let mut threads = lexer.number()?;
+                while lexer.take(',') {
+                    threads *= lexer.number()?;
+                }
+                required_threads = Some(threads as u32);
+            }
+            ".minnctapersm" | ".maxnreg" | ".maxntid" => {
+                lexer.number()?;
+                while lexer.take(',') {
+                    lexer.number()?;
+                }
+            }
+            other => return Err(lexer.unsupported(other)),
+        }
+    }
+    let body = body::read(lexer, &parameters, shared, static_shared_bytes)?;
+    Ok(Kernel {
+        name,
+        parameters,
+        instructions: body.instructions,
+        registers: body.registers,
+        static_shared_bytes: *static_shared_bytes,
+        required_threads,
+    })
+}
+
+/// `(.param .u64 .ptr .global .align 16 a, …)`
+fn parameters(lexer: &mut Lexer) -> Result<Vec<KernelParameter>, Error> {
+    let mut list: Vec<KernelParameter> = Vec::new();
+    let mut end = 0u32;
+    if !lexer.take('(') {
+        return Ok(list);
+    }
+    while !lexer.take(')') {
+        let mut words = Vec::new();
+        while let Some(word) = lexer.next_word() {
+            words.push(word);
+        }
+        let size = words
+            .iter()
+            .find_map(|word| crate::instruction::Type::parse(word.strip_prefix('.')?))
+            .map(|found| found.bits / 8);
+        let (Some(bytes), Some(name)) = (size, words.pop()) else {
+            return Err(lexer.error("expected a parameter with a type and a name"));
+        };
+        if matches!(lexer.peek(), Some(Token::Mark('['))) {
+            return Err(lexer.unsupported("an array as parameter"));
+        }
+        let offset = end.next_multiple_of(bytes);
+        end = offset + bytes;
+        list.push(KernelParameter {
+            name,
+            bytes,
+            offset,
+        });
+        if !lexer.take(',') && !matches!(lexer.peek(), Some(Token::Mark(')'))) {
+            return Err(lexer.error("expected `,` or `)` after a parameter"));
+        }
+    }
+    Ok(list)
+}

@@ -1,0 +1,270 @@
+//! Loads, stores and asynchronous copies.
+
+use super::Delivery;
+use super::block::{Block, Step};
+use super::warp::{Copy, LANES, Warp, each};
+use crate::finding::FindingKind;
+use crate::instruction::{Operand, Operation, Space, Type};
+use crate::memory::{Fault, Memory, check_alignment};
+
+impl Block<'_> {
+    /// `ld` and `st`, of one number or of a vector.
+    pub(super) fn access(&mut self, warp: &mut Warp, memory: &mut Memory, step: &Step<'_>) {
+        let operands = &step.instruction.operands;
+        match step.instruction.operation {
+            Operation::Load(space, of) => {
+                let addresses = self.read(warp, step, &operands[1]);
+                let targets = parts(&operands[0]);
+                let size = of.bytes() * targets.len();
+                let mut values = vec![[0u64; LANES]; targets.len()];
+                let mut unwritten = 0u32;
+                for lane in each(step.lanes) {
+                    let mut bytes = [0u8; 16];
+                    let loaded = self.load(
+                        warp,
+                        memory,
+                        (space, addresses[lane], lane),
+                        &mut bytes[..size],
+                        step,
+                    );
+                    match loaded {
+                        Ok(true) => {}
+                        Ok(false) => unwritten |= 1 << lane,
+                        Err(fault) => return self.report(warp, step.instruction, lane, fault),
+                    }
+                    for (value, chunk) in values.iter_mut().zip(bytes.chunks(of.bytes())) {
+                        let mut word = [0u8; 8];
+                        word[..of.bytes()].copy_from_slice(chunk);
+                        value[lane] = u64::from_le_bytes(word);
+                    }
+                }
+                if unwritten != 0 {
+                    let fault = (
+                        FindingKind::Uninitialised,
+                        "global memory is read before it is written".to_owned(),
+                    );
+                    self.report(
+                        warp,
+                        step.instruction,
+                        unwritten.trailing_zeros() as usize,
+                        fault,
+                    );
+                }
+                for (target, values) in targets.iter().zip(&values) {
+                    warp.set(target, step.lanes, values);
+                }
+            }
+            Operation::Store(space, of) => {
+                let addresses = self.read(warp, step, &operands[0]);
+                let sources = parts(&operands[1]);
+                let values: Vec<[u64; LANES]> = sources
+                    .iter()
+                    .map(|source| self.read(warp, step, source))
+                    .collect();
+                for lane in each(step.lanes) {
+                    let lane_values = values.iter().map(|value| value[lane]);
+                    let stored = self.store(
+                        warp,
+                        memory,
+                        (space, addresses[lane], lane),
+                        (of, lane_values),
+                        step,
+                    );
+                    if let Err(fault) = stored {
+                        return self.report(warp, step.instruction, lane, fault);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads bytes; `false` if some of them were never written. Faults of shared memory are reported here.
+    fn load(
+        &mut self,
+        warp: &Warp,
+        memory: &Memory,
+        (space, address, lane): (Space, u64, usize),
+        bytes: &mut [u8],
+        step: &Step<'_>,
+    ) -> Result<bool, Fault> {
+        check_alignment(address, bytes.len())?;
+        match space {
+            Space::Global => memory.read(address, bytes),
+            Space::Shared => {
+                let mut faults = Vec::new();
+                let user = self.user(warp, lane);
+                self.shared.read(user, address, bytes, &mut faults)?;
+                self.report_all(warp, step, lane, faults);
+                Ok(true)
+            }
+            Space::Parameter => {
+                let start = address as usize;
+                let source = self.parameters.get(start..start + bytes.len());
+                let outside = || (FindingKind::OutOfBounds, format!("parameters at {start}"));
+                bytes.copy_from_slice(source.ok_or_else(outside)?);
+                Ok(true)
+            }
+        }
+    }
+
+    fn store(
+        &mut self,
+        warp: &Warp,
+        memory: &mut Memory,
+        (space, address, lane): (Space, u64, usize),
+        (of, values): (Type, impl Iterator<Item = u64>),
+        step: &Step<'_>,
+    ) -> Result<(), Fault> {
+        let bytes: Vec<u8> = values
+            .flat_map(|value| value.to_le_bytes().into_iter().take(of.bytes()))
+            .collect();
+        check_alignment(address, bytes.len())?;
+        match space {
+            Space::Global => memory.write(address, &bytes),
+            Space::Shared | Space::Parameter => {
+                let mut faults = Vec::new();
+                let user = self.user(warp, lane);
+                self.shared.write(user, address, &bytes, &mut faults)?;
+                self.report_all(warp, step, lane, faults);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn report_all(
+        &mut self,
+        warp: &Warp,
+        step: &Step<'_>,
+        lane: usize,
+        faults: Vec<Fault>,
+    ) {
+        for fault in faults {
+            self.report(warp, step.instruction, lane, fault);
+        }
+    }
+
+    /// `cp.async` and what goes with it.
+    pub(super) fn copy(&mut self, warp: &mut Warp, memory: &Memory, step: &Step<'_>) {
+        match step.instruction.operation {
+            Operation::CopyAsync => self.start_copies(warp, memory, step),
+            Operation::CommitCopies => {
+                for lane in each(step.lanes) {
+                    warp.copies[lane].push(Vec::new());
+                }
+            }
+            Operation::WaitCopies => {
+                if let Operand::Immediate(left) = step.instruction.operands[0] {
+                    self.finish_copies(warp, memory, step, left as usize + 1);
+                }
+            }
+            Operation::WaitAllCopies => {
+                self.finish_copies(warp, memory, step, 0);
+                for lane in each(step.lanes) {
+                    warp.copies[lane].push(Vec::new());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn start_copies(&mut self, warp: &mut Warp, memory: &Memory, step: &Step<'_>) {
+        let operands = &step.instruction.operands;
+        let shared = self.read(warp, step, &operands[0]);
+        let global = self.read(warp, step, &operands[1]);
+        let size = match operands[2] {
+            Operand::Immediate(size) => size as usize,
+            _ => return,
+        };
+        let valid = operands
+            .get(3)
+            .map(|operand| self.read(warp, step, operand));
+        for lane in each(step.lanes) {
+            let copy = Copy {
+                shared: shared[lane],
+                global: global[lane],
+                size,
+                valid: valid.map_or(size, |valid| valid[lane] as u32 as usize),
+            };
+            if let Err(fault) = self.start_copy(warp, memory, (copy, lane), step) {
+                return self.report(warp, step.instruction, lane, fault);
+            }
+        }
+    }
+
+    fn start_copy(
+        &mut self,
+        warp: &mut Warp,
+        memory: &Memory,
+        (copy, lane): (Copy, usize),
+        step: &Step<'_>,
+    ) -> Result<(), Fault> {
+        check_alignment(copy.shared, copy.size)?;
+        check_alignment(copy.global, copy.size)?;
+        if copy.valid > copy.size {
+            let message = format!("a copy of {} bytes into {}", copy.valid, copy.size);
+            return Err((FindingKind::OutOfBounds, message));
+        }
+        let mut faults = Vec::new();
+        let user = self.user(warp, lane);
+        self.shared
+            .start_copy(user, copy.shared, copy.size, &mut faults)?;
+        self.report_all(warp, step, lane, faults);
+        // The source must exist whenever the copy arrives.
+        let bytes = self.fetch(warp, memory, (copy, lane), step)?;
+        self.counters.copies += u64::from(copy.valid > 0);
+        if self.delivery == Delivery::Eager {
+            self.shared.place(copy.shared, &bytes);
+        }
+        if let Some(open) = warp.copies[lane].last_mut() {
+            open.push(copy);
+        }
+        Ok(())
+    }
+
+    /// What a copy brings.
+    fn fetch(
+        &mut self,
+        warp: &Warp,
+        memory: &Memory,
+        (copy, lane): (Copy, usize),
+        step: &Step<'_>,
+    ) -> Result<Vec<u8>, Fault> {
+        let mut bytes = vec![0; copy.size];
+        if copy.valid > 0 && !memory.read(copy.global, &mut bytes[..copy.valid])? {
+            let fault = (
+                FindingKind::Uninitialised,
+                "global memory is copied before it is written".to_owned(),
+            );
+            self.report(warp, step.instruction, lane, fault);
+        }
+        Ok(bytes)
+    }
+
+    /// Ends the oldest groups of copies until only so many, the open one counted, are left.
+    fn finish_copies(&mut self, warp: &mut Warp, memory: &Memory, step: &Step<'_>, left: usize) {
+        for lane in each(step.lanes) {
+            while warp.copies[lane].len() > left {
+                let group = warp.copies[lane].remove(0);
+                for copy in group {
+                    if self.delivery == Delivery::Late {
+                        match self.fetch(warp, memory, (copy, lane), step) {
+                            Ok(bytes) => self.shared.place(copy.shared, &bytes),
+                            Err(fault) => return self.report(warp, step.instruction, lane, fault),
+                        }
+                    }
+                    let user = self.user(warp, lane);
+                    self.shared.finish_copy(user, copy.shared, copy.size);
+                }
+            }
+        }
+    }
+}
+
+/// A vector's operands, or the one operand.
+pub(super) fn parts(operand: &Operand) -> &[Operand] {
+    match operand {
+        Operand::Vector(list) => list,
+        one => std::slice::from_ref(one),
+    }
+}

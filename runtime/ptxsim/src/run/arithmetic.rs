@@ -1,0 +1,236 @@
+//! Instructions on registers alone.
+
+use half::{bf16, f16};
+
+use super::access::parts;
+use super::block::{Block, Step};
+use super::warp::{LANES, Warp, each};
+use crate::instruction::{Binary, Comparison, Conversion, Element, Kind, Operation, Type, Unary};
+
+impl Block<'_> {
+    /// Executes an instruction that changes nothing but a register.
+    pub(super) fn compute(&mut self, warp: &mut Warp, step: &Step<'_>) {
+        let operands = &step.instruction.operands;
+        if let Operation::Move(of) = step.instruction.operation {
+            return self.move_values(warp, step, of);
+        }
+        let inputs: Vec<[u64; LANES]> = operands[1..]
+            .iter()
+            .map(|operand| self.read(warp, step, operand))
+            .collect();
+        let input = |index: usize, lane: usize| inputs[index][lane];
+        let mut values = [0u64; LANES];
+        for lane in each(step.lanes) {
+            values[lane] = match step.instruction.operation {
+                Operation::Binary(operation, of) => {
+                    binary(operation, of, input(0, lane), input(1, lane))
+                }
+                Operation::Unary(operation, of) => unary(operation, of, input(0, lane)),
+                Operation::MultiplyAdd(of) => {
+                    multiply_add(of, [input(0, lane), input(1, lane), input(2, lane)])
+                }
+                Operation::ExtractBits(of) => {
+                    let (start, count) = (input(1, lane) & 0xff, input(2, lane) & 0xff);
+                    let shifted = (input(0, lane) & of.mask())
+                        .checked_shr(start as u32)
+                        .unwrap_or(0);
+                    let mask = 1u64
+                        .checked_shl(count as u32)
+                        .map_or(u64::MAX, |bit| bit - 1);
+                    shifted & mask
+                }
+                Operation::Compare(comparison, of) => {
+                    u64::from(compare(comparison, of, input(0, lane), input(1, lane)))
+                }
+                Operation::Select(of) => {
+                    let chosen = if input(2, lane) & 1 == 1 { 0 } else { 1 };
+                    input(chosen, lane) & of.mask()
+                }
+                Operation::Convert(conversion) => {
+                    let second = inputs.get(1).map_or(0, |values| values[lane]);
+                    convert(conversion, input(0, lane), second)
+                }
+                // The partner's value; every lane is here.
+                Operation::Exchange => input(0, lane ^ (input(1, lane) as usize & 31)),
+                _ => 0,
+            };
+        }
+        warp.set(&operands[0], step.lanes, &values);
+    }
+
+    /// `mov`, which also packs and unpacks vectors.
+    fn move_values(&mut self, warp: &mut Warp, step: &Step<'_>, of: Type) {
+        let operands = &step.instruction.operands;
+        let (targets, sources) = (parts(&operands[0]), parts(&operands[1]));
+        let mut values = [0u64; LANES];
+        let mut undefined = 0;
+        let part_bits = of.bits as usize / sources.len();
+        for (index, source) in sources.iter().enumerate() {
+            // A move passes on what has no value; its use is what matters.
+            let (part, defined) = warp.values(source, self.around);
+            undefined |= step.lanes & !defined;
+            for lane in each(step.lanes) {
+                let shifted = (part[lane] & (u64::MAX >> (64 - part_bits))) << (index * part_bits);
+                values[lane] |= shifted;
+            }
+        }
+        let part_bits = of.bits as usize / targets.len();
+        for (index, target) in targets.iter().enumerate() {
+            let part =
+                values.map(|value| (value >> (index * part_bits)) & (u64::MAX >> (64 - part_bits)));
+            warp.set(target, step.lanes, &part);
+            warp.forget(target, undefined);
+        }
+    }
+}
+
+/// A register's bits as a number in single precision.
+pub(super) fn single(bits: u64) -> f32 {
+    f32::from_bits(bits as u32)
+}
+
+fn bits(value: f32) -> u64 {
+    u64::from(value.to_bits())
+}
+
+fn binary(operation: Binary, of: Type, x: u64, y: u64) -> u64 {
+    if of.kind == Kind::Float {
+        let (x, y) = (single(x), single(y));
+        return bits(match operation {
+            Binary::Add => x + y,
+            Binary::Subtract => x - y,
+            Binary::Multiply => x * y,
+            Binary::Minimum => x.min(y),
+            _ => x.max(y),
+        });
+    }
+    let (x, y) = (x & of.mask(), y & of.mask());
+    let (sx, sy) = (of.signed(x), of.signed(y));
+    let is_signed = of.kind == Kind::Signed;
+    let wide = if is_signed {
+        i128::from(sx) * i128::from(sy)
+    } else {
+        (u128::from(x) * u128::from(y)) as i128
+    };
+    // A shift takes all 32 bits of its count, whatever the type.
+    let count = y as u32;
+    let result = match operation {
+        Binary::Add => x.wrapping_add(y),
+        Binary::Subtract => x.wrapping_sub(y),
+        Binary::Multiply => x.wrapping_mul(y),
+        Binary::MultiplyHigh => (wide >> of.bits) as u64,
+        Binary::MultiplyWide => return wide as u64 & (u64::MAX >> (64 - 2 * of.bits)),
+        // The hardware leaves a division by zero open; all ones is what it gives.
+        Binary::Divide if y == 0 => u64::MAX,
+        Binary::Remainder if y == 0 => x,
+        Binary::Divide if is_signed => sx.wrapping_div(sy) as u64,
+        Binary::Remainder if is_signed => sx.wrapping_rem(sy) as u64,
+        Binary::Divide => x / y,
+        Binary::Remainder => x % y,
+        Binary::Minimum if is_signed => sx.min(sy) as u64,
+        Binary::Maximum if is_signed => sx.max(sy) as u64,
+        Binary::Minimum => x.min(y),
+        Binary::Maximum => x.max(y),
+        Binary::And => x & y,
+        Binary::Or => x | y,
+        Binary::Xor => x ^ y,
+        Binary::ShiftLeft => x
+            .checked_shl(count)
+            .filter(|_| count < of.bits)
+            .unwrap_or(0),
+        Binary::ShiftRight if is_signed => (sx >> count.min(of.bits - 1)) as u64,
+        Binary::ShiftRight => x
+            .checked_shr(count)
+            .filter(|_| count < of.bits)
+            .unwrap_or(0),
+    };
+    result & of.mask()
+}
+
+fn unary(operation: Unary, of: Type, x: u64) -> u64 {
+    match operation {
+        Unary::Not => !x & of.mask(),
+        Unary::Negate if of.kind != Kind::Float => x.wrapping_neg() & of.mask(),
+        Unary::Negate => bits(-single(x)),
+        Unary::Absolute => bits(single(x).abs()),
+        Unary::PowerOfTwo => bits(flushed(rounded(f64::from(flushed(single(x))).exp2()))),
+        Unary::Reciprocal => bits(flushed(rounded(1.0 / f64::from(flushed(single(x)))))),
+        Unary::HyperbolicTangent => bits(rounded(f64::from(single(x)).tanh())),
+    }
+}
+
+fn rounded(value: f64) -> f32 {
+    value as f32
+}
+
+/// Numbers too small for a normal one become zero, as `.ftz` says.
+fn flushed(value: f32) -> f32 {
+    if value.is_subnormal() {
+        0.0f32.copysign(value)
+    } else {
+        value
+    }
+}
+
+fn multiply_add(of: Type, [x, y, z]: [u64; 3]) -> u64 {
+    match of.kind {
+        Kind::Float => bits(single(x).mul_add(single(y), single(z))),
+        _ => x.wrapping_mul(y).wrapping_add(z) & of.mask(),
+    }
+}
+
+fn compare(comparison: Comparison, of: Type, x: u64, y: u64) -> bool {
+    let order = match of.kind {
+        Kind::Float if of.bits == 16 => {
+            widen(Element::F16, x as u16).partial_cmp(&widen(Element::F16, y as u16))
+        }
+        Kind::Float => single(x).partial_cmp(&single(y)),
+        Kind::Signed => Some(of.signed(x).cmp(&of.signed(y))),
+        _ => Some((x & of.mask()).cmp(&(y & of.mask()))),
+    };
+    let Some(order) = order else {
+        // A NaN is neither; `ne` among floats holds for ordered numbers only.
+        return false;
+    };
+    match comparison {
+        Comparison::Equal => order.is_eq(),
+        Comparison::NotEqual => order.is_ne(),
+        Comparison::Less => order.is_lt(),
+        Comparison::LessEqual => order.is_le(),
+        Comparison::Greater => order.is_gt(),
+        Comparison::GreaterEqual => order.is_ge(),
+    }
+}
+
+fn convert(conversion: Conversion, x: u64, second: u64) -> u64 {
+    match conversion {
+        Conversion::Integer { to, from } => {
+            let value = match from.kind {
+                Kind::Signed => from.signed(x) as u64,
+                _ => x & from.mask(),
+            };
+            value & to.mask()
+        }
+        Conversion::Widen(element) => bits(widen(element, x as u16)),
+        Conversion::Narrow(element) => narrow(element, single(x)).into(),
+        Conversion::NarrowPair(element) => {
+            let (high, low) = (narrow(element, single(x)), narrow(element, single(second)));
+            u64::from(high) << 16 | u64::from(low)
+        }
+    }
+}
+
+/// A 16-bit element as a number in single precision.
+pub(super) fn widen(element: Element, bits: u16) -> f32 {
+    match element {
+        Element::F16 => f16::from_bits(bits).to_f32(),
+        Element::Bf16 => bf16::from_bits(bits).to_f32(),
+    }
+}
+
+fn narrow(element: Element, value: f32) -> u16 {
+    match element {
+        Element::F16 => f16::from_f32(value).to_bits(),
+        Element::Bf16 => bf16::from_f32(value).to_bits(),
+    }
+}

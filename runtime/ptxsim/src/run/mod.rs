@@ -1,0 +1,145 @@
+//! Running a launch, block after block.
+
+mod access;
+mod arithmetic;
+mod block;
+mod matrix;
+mod warp;
+
+use std::ops::AddAssign;
+
+use crate::error::Error;
+use crate::finding::Finding;
+use crate::memory::{Memory, Pointer};
+use crate::parse::Kernel;
+use block::Block;
+
+/// A kernel's argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// An address in global memory.
+    Pointer(Pointer),
+    /// A number of 32 bits.
+    U32(u32),
+    /// A number of 64 bits.
+    U64(u64),
+}
+
+/// When asynchronous copies arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// At once.
+    Eager,
+    /// When the thread waits for them, and not before.
+    Late,
+}
+
+/// How a kernel is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks, in one dimension.
+    pub blocks: u32,
+    /// Threads of a block, in one dimension: a multiple of 32, at most 1024.
+    pub threads: u32,
+    /// Bytes of shared memory that the launch adds to those that the kernel declares.
+    pub shared_bytes: u32,
+    /// The arguments in order.
+    pub arguments: Vec<Argument>,
+    /// When asynchronous copies arrive.
+    pub delivery: Delivery,
+}
+
+/// What a run showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Faults, each line of the PTX at most once for each kind. None means that the run is clean.
+    pub findings: Vec<Finding>,
+    /// What was counted.
+    pub counters: Counters,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Instructions, counted once for a warp.
+    pub warp_instructions: u64,
+    /// `mma.sync`
+    pub matrix_products: u64,
+    /// Rows of eight matrices' rows that `ldmatrix` read, and the passes over the banks that they took: equal without bank
+    /// conflicts.
+    pub matrix_reads: u64,
+    /// See [`Counters::matrix_reads`].
+    pub matrix_read_passes: u64,
+    /// `cp.async` instructions of a thread that brought at least a byte.
+    pub copies: u64,
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, other: Counters) {
+        self.warp_instructions += other.warp_instructions;
+        self.matrix_products += other.matrix_products;
+        self.matrix_reads += other.matrix_reads;
+        self.matrix_read_passes += other.matrix_read_passes;
+        self.copies += other.copies;
+    }
+}
+
+/// The most threads of a block.
+const MOST_THREADS: u32 = 1024;
+
+impl Kernel {
+    /// Runs the kernel. Results are in `memory` afterwards; what was wrong is in the outcome.
+    ///
+    /// # Errors
+    /// [`Error::Launch`] if the launch does not fit the kernel.
+    pub fn run(&self, memory: &mut Memory, launch: &Launch) -> Result<Outcome, Error> {
+        let threads = launch.threads;
+        if threads == 0 || threads > MOST_THREADS || !threads.is_multiple_of(32) {
+            return Err(Error::Launch(format!(
+                "{threads} threads in a block; it takes a multiple of 32 up to {MOST_THREADS}"
+            )));
+        }
+        if let Some(required) = self
+            .required_threads
+            .filter(|&required| required != threads)
+        {
+            return Err(Error::Launch(format!(
+                "{threads} threads in a block; the kernel requires {required}"
+            )));
+        }
+        let parameters = self.lay_out(&launch.arguments)?;
+        let mut outcome = Outcome::default();
+        for index in 0..launch.blocks {
+            Block::new(self, launch, &parameters, index).run(memory, &mut outcome);
+        }
+        Ok(outcome)
+    }
+
+    /// The bytes of all parameters.
+    fn lay_out(&self, arguments: &[Argument]) -> Result<Vec<u8>, Error> {
+        if arguments.len() != self.parameters.len() {
+            return Err(Error::Launch(format!(
+                "{} arguments for {} parameters",
+                arguments.len(),
+                self.parameters.len()
+            )));
+        }
+        let mut bytes = Vec::new();
+        for (parameter, argument) in self.parameters.iter().zip(arguments) {
+            let (value, size) = match argument {
+                Argument::Pointer(pointer) => (pointer.address(), 8),
+                Argument::U64(value) => (*value, 8),
+                Argument::U32(value) => (u64::from(*value), 4),
+            };
+            if size != parameter.bytes {
+                return Err(Error::Launch(format!(
+                    "an argument of {size} bytes for `{}`, which has {}",
+                    parameter.name, parameter.bytes
+                )));
+            }
+            bytes.resize(parameter.offset as usize, 0);
+            bytes.extend(&value.to_le_bytes()[..size as usize]);
+        }
+        Ok(bytes)
+    }
+}
