@@ -42,8 +42,7 @@ impl Resources {
         let groups = self.dialects.iter().filter(|g| g.owner == dialect);
         groups
             .flat_map(|g| &g.entries)
-            .filter(|e| e.0 == key)
-            .next_back()
+            .rfind(|e| e.0 == key)
             .map(|e| &e.1)
     }
 }
