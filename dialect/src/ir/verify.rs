@@ -114,7 +114,8 @@ fn verify_op(
 
 fn unregistered(module: &Module, op: OpId, options: VerifyOptions, found: &mut Diagnostics) {
     let name = module.name_str(op);
-    let dialect = name.split('.').next().unwrap_or_default();
+    // Without a dot the name has no dialect.
+    let dialect = name.split_once('.').map_or("", |(dialect, _)| dialect);
     if module.cx().registry().has_dialect(dialect) {
         if upstream::exists(name) {
             return;

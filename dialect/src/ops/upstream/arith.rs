@@ -165,6 +165,28 @@ pub fn flag_bits(body: &str, keyword: &str, names: &[&str]) -> Option<u32> {
     })
 }
 
+/// `fastmath<nnan,ninf>` or `overflow<nsw, nuw>` in MLIR's spelling; `None` for anything else.
+pub fn flags_text(body: &str) -> Option<String> {
+    let (keyword, names, separator) = if body.starts_with("fastmath") {
+        ("fastmath", FASTMATH_FLAGS, ",")
+    } else {
+        ("overflow", OVERFLOW_FLAGS, ", ")
+    };
+    let bits = flag_bits(body, keyword, names)?;
+    let set: Vec<&str> = names
+        .iter()
+        .enumerate()
+        .filter(|(bit, _)| bits >> bit & 1 == 1)
+        .map(|(_, &name)| name)
+        .collect();
+    let list = match set.len() {
+        0 => "none".to_owned(),
+        n if n == names.len() && keyword == "fastmath" => "fast".to_owned(),
+        _ => set.join(separator),
+    };
+    Some(format!("{keyword}<{list}>"))
+}
+
 fn verify_integer(v: &mut OpVerifier) {
     verify_binary(v, is_signless_integer_like, "signless-integer-like");
 }

@@ -10,6 +10,7 @@ use super::super::token::Tok;
 use super::Builder;
 use crate::diag::Diagnostic;
 use crate::ir::{Attr, AttrData, Ident, Type, TypeData};
+use crate::ops::upstream::arith::flags_text;
 
 /// The aliases defined so far, without their `#` or `!`.
 #[derive(Default)]
@@ -106,9 +107,15 @@ impl Builder<'_> {
             body,
             quoted,
         } = self.dialect_symbol(tok, "attribute")?;
-        if self.cx.str(dialect) == "dist" {
-            return self.layout(tok, &body);
-        }
+        let (body, ty) = match self.cx.str(dialect) {
+            "dist" => return self.layout(tok, &body),
+            "arith" => match flags_text(&body) {
+                Some(flags) => (flags.into(), None),
+                None => return Err(self.unknown_symbol(tok, "attribute")),
+            },
+            "builtin" | "func" | "cf" => return Err(self.unknown_symbol(tok, "attribute")),
+            _ => (body, ty),
+        };
         let none = self.known_types.none;
         Ok(self.cx.attr(AttrData::Opaque {
             dialect,
@@ -124,6 +131,9 @@ impl Builder<'_> {
             body,
             quoted,
         } = self.dialect_symbol(tok, "type")?;
+        if ["arith", "builtin", "cf", "func"].contains(&self.cx.str(dialect)) {
+            return Err(self.unknown_symbol(tok, "type"));
+        }
         if self.cx.str(dialect) == "dist" && (&*body, quoted) != ("token", false) {
             return Err(report(
                 Diagnostic::error(
@@ -141,10 +151,28 @@ impl Builder<'_> {
         }))
     }
 
+    fn unknown_symbol(&self, tok: Tok, what: &str) -> Failure {
+        let shown = self.shown(tok);
+        report(
+            Diagnostic::error("E0176", tok.span(), format!("unknown {what} '{shown}'"))
+                .label("the dialect has no such one"),
+        )
+    }
+
     fn dialect_symbol(&mut self, tok: Tok, what: &str) -> Result<Symbol, Failure> {
         let bytes = &self.bytes(tok)[1..];
         let cut = memchr::memchr2(b'.', b'<', bytes).expect("it has a dot or a body");
         let name = std::str::from_utf8(&bytes[..cut]).expect("identifiers are ASCII");
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') || name.contains('-') {
+            return Err(report(
+                Diagnostic::error(
+                    "E0176",
+                    tok.span(),
+                    format!("invalid dialect namespace '{name}'"),
+                )
+                .help("a dialect's name starts with a letter or '_'"),
+            ));
+        }
         if !self.options.allow_unregistered && !self.cx.registry().has_dialect(name) {
             return Err(report(
                 Diagnostic::error(

@@ -4,10 +4,9 @@ use super::inherent::merged_attrs;
 use super::op::{EntryLabel, Printer};
 use super::text::{push_name, push_symbol};
 use super::uniform::push_attrs;
-use super::value::arith_flags;
 use super::visit::Visitor;
 use crate::ir::{Attr, AttrData, Context, Ident, Module, OpId, RegionId, Type, ValueId};
-use crate::ops::upstream::arith::{CMPF_PREDICATES, CMPI_PREDICATES, attr_type};
+use crate::ops::upstream::arith::{CMPF_PREDICATES, CMPI_PREDICATES, attr_type, flags_text};
 use crate::ops::upstream::cf::COND_BR;
 use crate::ops::{Custom, OPERAND_SEGMENTS, OpDef};
 
@@ -178,7 +177,7 @@ fn flags_fit(module: &Module, op: OpId, def: &OpDef) -> bool {
 /// `fastmath<…>` or `overflow<…>`; `None` for anything else.
 fn flags(cx: &Context, attr: Attr) -> Option<String> {
     match cx.attr_data(attr) {
-        AttrData::Opaque { dialect, body, .. } if cx.str(*dialect) == "arith" => arith_flags(body),
+        AttrData::Opaque { dialect, body, .. } if cx.str(*dialect) == "arith" => flags_text(body),
         _ => None,
     }
 }

@@ -17,7 +17,7 @@ use crate::ir::{
     Attr, AttrData, Context, DYNAMIC, FloatKind, Ident, Int, Loc, LocData, Signedness, Type,
     TypeData,
 };
-use crate::ops::upstream::arith::{FASTMATH_FLAGS, OVERFLOW_FLAGS, flag_bits};
+use crate::ops::upstream::arith::flags_text;
 
 /// Whether an attribute's type may be left out where it is the usual one (`i64`, `f64`).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -355,7 +355,7 @@ impl<'c> ValueWriter<'c> {
     fn opaque(&mut self, dialect: Ident, body: &str) {
         let dialect = self.cx.str(dialect);
         if dialect == "arith"
-            && let Some(flags) = arith_flags(body)
+            && let Some(flags) = flags_text(body)
         {
             self.out.push_str("arith.");
             self.out.push_str(&flags);
@@ -566,26 +566,4 @@ fn is_identity(cx: &Context, layout: Attr) -> bool {
         if map.symbols == 0
             && map.results.len() == map.dims as usize
             && map.results.iter().zip(0..).all(|(r, dim)| matches!(r[..], [Dim(d)] if d == dim)))
-}
-
-/// `fastmath<nnan,ninf>` or `overflow<nsw, nuw>` in MLIR's spelling; `None` for anything else.
-pub(super) fn arith_flags(body: &str) -> Option<String> {
-    let (keyword, names, separator) = if body.starts_with("fastmath") {
-        ("fastmath", FASTMATH_FLAGS, ",")
-    } else {
-        ("overflow", OVERFLOW_FLAGS, ", ")
-    };
-    let bits = flag_bits(body, keyword, names)?;
-    let set: Vec<&str> = names
-        .iter()
-        .enumerate()
-        .filter(|(bit, _)| bits >> bit & 1 == 1)
-        .map(|(_, &name)| name)
-        .collect();
-    let list = match set.len() {
-        0 => "none".to_owned(),
-        n if n == names.len() && keyword == "fastmath" => "fast".to_owned(),
-        _ => set.join(separator),
-    };
-    Some(format!("{keyword}<{list}>"))
 }
