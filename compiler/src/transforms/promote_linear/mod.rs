@@ -273,12 +273,13 @@ fn report(facts: &Facts, plans: &[Plan], cx: &mut PassCx) {
             cx.remark("R0701", module.loc(linear.comm), message);
         }
         if let Some(reduction) = plan.flow.reductions.iter().find(|r| r.scaled) {
-            let message = format!(
-                "the gradient of bias @{} is the mean over {axes}, that of its weight the sum",
-                plan.name
-            );
+            let name = &plan.name;
             cx.report(
-                Diagnostic::warning("W0703", module.loc(reduction.op), message)
+                Diagnostic::warning(
+                    "W0703",
+                    module.loc(reduction.op),
+                    format!("the gradient of bias @{name} is the mean over {axes}, that of its weight the sum"),
+                )
                     .note(
                         None,
                         "the weight sums the losses of the sequence shards, the bias averages them; which is meant depends on \
