@@ -1,4 +1,5 @@
 // RUN: raddle-opt %s --promote-linear | FileCheck %s
+// RUN: raddle-opt %s --promote-linear --fuse-linear --canonicalize --validate-each=1 -o %t
 
 // amp o1: what is added is a cast of the bias; the cast moves with the load, and the parameter itself goes.
 

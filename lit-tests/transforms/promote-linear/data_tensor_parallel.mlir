@@ -1,4 +1,5 @@
 // RUN: raddle-opt %s --promote-linear | FileCheck %s
+// RUN: raddle-opt %s --promote-linear --fuse-linear --canonicalize --validate-each=1 -o %t
 
 // What is reduced or broadcast over the data axis stays on the first ranks, of which there are two, and goes on the others.
 

@@ -1,4 +1,5 @@
 // RUN: raddle-opt %s --promote-linear | FileCheck %s
+// RUN: raddle-opt %s --promote-linear --fuse-linear --canonicalize --validate-each=1 -o %t
 
 // Each rank clips by a norm that the bias gradient is part of; ranks without it get its square from the first.
 

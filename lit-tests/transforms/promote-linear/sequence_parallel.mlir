@@ -1,5 +1,6 @@
 // RUN: raddle-opt %s --promote-linear --diagnostic-format=plain 2>%t | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WARN < %t
+// RUN: raddle-opt %s --promote-linear --fuse-linear --canonicalize --validate-each=1 -o %t.mlir
 
 // The gathered gradient goes through the add's gradient on the first rank, so the bias gradient is whole there and its reduction
 // goes; the division by the number of ranks stays.

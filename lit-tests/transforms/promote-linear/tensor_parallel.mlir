@@ -1,4 +1,5 @@
 // RUN: raddle-opt %s --promote-linear | FileCheck %s
+// RUN: raddle-opt %s --promote-linear --fuse-linear --canonicalize --validate-each=1 -o %t
 
 // The bias moves before the reduction on the first rank; the other loses it with all that serves only it.
 
