@@ -14,7 +14,7 @@ pub fn mesh() -> Mesh {
     Mesh::new(vec!["mp".into()], vec![RANKS]).unwrap()
 }
 
-fn definition(name: &str) -> &'static OpDef {
+pub fn definition(name: &str) -> &'static OpDef {
     ops::ALL
         .iter()
         .flat_map(|family| family.iter())

@@ -1,0 +1,116 @@
+//! Layouts on a mesh of two axes: collectives, and dimensions that both axes cut.
+
+use raddle_dialect::layout::{Layout, Reduction, Spread};
+use raddle_dialect::mesh::Mesh;
+use raddle_dialect::ops::{LayoutCall, Value, layouts};
+use raddle_dialect::{DType, TensorType};
+
+use crate::world::{Attrs as Attributes, definition};
+
+fn mesh() -> Mesh {
+    Mesh::new(vec!["dp".into(), "mp".into()], vec![2, 2]).unwrap()
+}
+
+/// Collectives on a 2×2 mesh: what each axis has before and after.
+#[test]
+fn layouts_of_collectives() {
+    let mesh = mesh();
+    let (dp, mp) = (0, 1);
+    let ty = |shape: [i64; 2]| TensorType::new(shape, DType::F32);
+    let layout = |name: &str, attrs: Attributes, x: [i64; 2], y: [i64; 2], spreads: [Spread; 2]| {
+        let mut layout = Layout::replicated(2);
+        layout.set(mp, spreads[1]);
+        layout.set(dp, spreads[0]);
+        let call = LayoutCall {
+            operands: &[ty(x)],
+            layouts: &[layout],
+            attrs: &attrs,
+            results: &[ty(y)],
+            mesh: &mesh,
+        };
+        layouts(definition(name), &call)
+            .map(|l| l[0].clone())
+            .map_err(|e| e.code())
+    };
+    let axes = |names: &[&str]| {
+        let names = names.iter().map(|&n| Value::Str(n.into()));
+        ("axes", Value::List(names.collect()))
+    };
+    let reduce = |r: &str| ("reduction", Value::Str(r.into()));
+    let (sum, cut) = (Spread::Partial(Reduction::Sum), Spread::Sharded(0));
+    let shape = [4, 4];
+
+    let attrs = vec![axes(&["mp"]), reduce("sum")];
+    let reduced = layout("dist.all_reduce", attrs.clone(), shape, shape, [cut, sum]).unwrap();
+    assert_eq!((reduced.on(dp), reduced.on(mp)), (cut, Spread::Replicated));
+    assert_eq!(
+        layout("dist.all_reduce", attrs.clone(), shape, shape, [sum, cut]),
+        Err("E0344")
+    );
+    // A partial sum over the other axis stays one; a maximum of partial sums means nothing.
+    let reduced = layout("dist.all_reduce", attrs, shape, shape, [sum, sum]).unwrap();
+    assert_eq!(reduced.on(dp), sum);
+    let attrs = vec![axes(&["mp"]), reduce("max")];
+    assert_eq!(
+        layout(
+            "dist.all_reduce",
+            attrs,
+            shape,
+            shape,
+            [sum, Spread::Replicated]
+        ),
+        Err("E0344")
+    );
+
+    let attrs = vec![axes(&["mp"]), reduce("sum"), ("dim", Value::Int(0))];
+    let scattered = layout("dist.reduce_scatter", attrs, shape, [2, 4], [cut, sum]).unwrap();
+    assert_eq!(scattered.dims, [vec![dp, mp], vec![]]);
+    let attrs = vec![axes(&["mp", "dp"]), ("dim", Value::Int(0))];
+    let gathered = layout("dist.all_gather", attrs.clone(), shape, [16, 4], [cut, cut]).unwrap();
+    assert!(gathered.is_replicated());
+    assert_eq!(
+        layout("dist.all_gather", attrs, shape, [16, 4], [cut, sum]),
+        Err("E0344")
+    );
+    let attrs = vec![
+        axes(&["mp"]),
+        ("split_dim", Value::Int(1)),
+        ("concat_dim", Value::Int(0)),
+    ];
+    let exchanged = layout("dist.all_to_all", attrs.clone(), shape, [8, 2], [cut, cut]).unwrap();
+    assert_eq!(exchanged.dims, [vec![dp], vec![mp]]);
+    let whole = Spread::Replicated;
+    assert_eq!(
+        layout("dist.all_to_all", attrs, shape, [8, 2], [whole, whole]),
+        Err("E0344")
+    );
+    let attrs = vec![axes(&["dp"]), ("root", Value::Int(0))];
+    let sent = layout("dist.broadcast", attrs, shape, shape, [Spread::Own, cut]).unwrap();
+    assert_eq!((sent.on(dp), sent.on(mp)), (Spread::Replicated, cut));
+}
+
+/// Two axes that cut one dimension keep their order, and must agree on it.
+#[test]
+fn layouts_keep_the_order_of_axes() {
+    let mesh = mesh();
+    let ty = TensorType::new([4], DType::F32);
+    let cut = |axes: [usize; 2]| Layout {
+        dims: vec![axes.to_vec()],
+        ..Layout::default()
+    };
+    let add = |a: [usize; 2], b: [usize; 2]| {
+        let call = LayoutCall {
+            operands: &[ty.clone(), ty.clone()],
+            layouts: &[cut(a), cut(b)],
+            attrs: &Attributes::new(),
+            results: std::slice::from_ref(&ty),
+            mesh: &mesh,
+        };
+        layouts(definition("dist.add"), &call)
+            .map(|l| l[0].dims[0].clone())
+            .map_err(|e| e.code())
+    };
+    assert_eq!(add([1, 0], [1, 0]), Ok(vec![1, 0]));
+    assert_eq!(add([0, 1], [0, 1]), Ok(vec![0, 1]));
+    assert_eq!(add([0, 1], [1, 0]), Err("E0343"));
+}
