@@ -3,6 +3,7 @@
 mod paddle_files;
 
 use paddle_files::{Case, bring_in, cases, complete_groups, rank_of};
+use raddle_compiler::analysis::layouts::Layouts;
 use raddle_compiler::interop::paddle::export;
 use raddle_dialect::diag::Diagnostics;
 use raddle_dialect::ir::Verified;
@@ -48,4 +49,44 @@ fn check_round_trip(module: &Verified, case: &Case) {
         "{}: startup differs",
         case.name
     );
+}
+
+/// Ops that read a value as something that it is not, by the layouts that were imported. Paddle's optimizers do so in earnest:
+/// its global norm is that of each rank's tensors.
+fn misread(module: &Verified) -> Vec<String> {
+    let classes = module.block_ops(module.body(module.root()));
+    let classes = classes.filter(|&op| module.is(op, "builtin.module"));
+    let findings = classes.flat_map(|class| {
+        let step = module.find_symbol(class, "step").unwrap();
+        Layouts::of(module, step).unwrap().findings
+    });
+    findings
+        .filter(|f| module.str_attr(f.op, "dist.role") != Some("optimizer"))
+        .map(|f| format!("{}: {}", module.name_str(f.op), f.error))
+        .collect()
+}
+
+/// In these cases the frontend left a split, of which each rank reads its own part.
+fn reads_own_part(name: &str) -> bool {
+    name.contains("+sp_amp-o1")
+}
+
+#[test]
+fn imported_layouts_go_together() {
+    for cases in complete_groups() {
+        let name = &cases[0].name;
+        let findings = misread(&bring_in(&cases.iter().collect::<Vec<_>>()));
+        assert!(
+            findings.is_empty() || reads_own_part(name),
+            "{name}: {findings:#?}"
+        );
+    }
+    for case in cases() {
+        let findings = misread(&bring_in(&[&case]));
+        assert!(
+            findings.is_empty() || reads_own_part(&case.name),
+            "{}: {findings:#?}",
+            case.name
+        );
+    }
 }

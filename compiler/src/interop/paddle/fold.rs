@@ -34,9 +34,14 @@ pub(super) struct Class {
     pub main_shifts: Shifts,
     /// The same of the startup program.
     pub startup_shifts: Shifts,
+    /// Slices of the main program for which one rank's windows allow several axes, with the possible ones per dimension.
+    pub open: Candidates,
     /// Per member, its names where they differ from the first member's.
     pub renames: Vec<BTreeMap<String, String>>,
 }
+
+/// Op to the sets of axes that are possible, per sliced dimension; none where the window does not move.
+pub(super) type Candidates = HashMap<usize, Vec<Vec<Vec<String>>>, FxBuildHasher>;
 
 /// Op to mesh axes, per sliced dimension.
 pub(super) type Shifts = HashMap<usize, Vec<Vec<String>>, FxBuildHasher>;
@@ -67,6 +72,10 @@ pub(super) fn fold(ranks: &[RankProgram], mesh: &Mesh, everywhere: bool) -> Vec<
                         members,
                         main_shifts,
                         startup_shifts,
+                        open: match everywhere {
+                            true => candidates(&ranks[0], mesh),
+                            false => Candidates::default(),
+                        },
                         renames,
                     });
                 }
@@ -151,15 +160,45 @@ fn together(mesh: &Mesh, starts: &[(usize, i64)], size: i64) -> Option<Vec<Strin
 
 /// For a program that every rank runs, the only axes over which the windows cover the dimension and this rank's is the one
 /// it has; no axes if there are several such or none.
-fn alone(mesh: &Mesh, (rank, start): (usize, i64), size: i64, extent: i64) -> Option<Vec<String>> {
-    let mut fitting = subsets(mesh.axes()).into_iter().filter(|axes| {
-        let pieces = group_size(mesh, axes) as i64;
-        pieces > 1 && pieces * size == extent && position(mesh, rank, axes) as i64 * size == start
-    });
-    match (fitting.next(), fitting.next()) {
-        (Some(only), None) => Some(only),
+fn alone(mesh: &Mesh, place: (usize, i64), size: i64, extent: i64) -> Option<Vec<String>> {
+    match &fitting(mesh, place, size, extent)[..] {
+        [only] => Some(only.clone()),
         _ => Some(Vec::new()),
     }
+}
+
+/// All axes over which windows of this size cover the dimension and this rank's starts where it does.
+fn fitting(mesh: &Mesh, (rank, start): (usize, i64), size: i64, extent: i64) -> Vec<Vec<String>> {
+    let mut sets = subsets(mesh.axes());
+    sets.retain(|axes| {
+        let pieces = group_size(mesh, axes) as i64;
+        let needed = axes.iter().all(|a| group_size(mesh, &[a]) > 1);
+        needed
+            && pieces > 1
+            && pieces * size == extent
+            && position(mesh, rank, axes) as i64 * size == start
+    });
+    sets
+}
+
+/// The slices that [`alone`] leaves open.
+fn candidates(rank: &RankProgram, mesh: &Mesh) -> Candidates {
+    let mut found = Candidates::default();
+    for (at, op) in rank.main.ops.iter().enumerate() {
+        let Some(window) = window(&rank.main, op) else {
+            continue;
+        };
+        let sets: Vec<_> = (0..window.sizes.len())
+            .map(|i| {
+                let place = (rank.rank, window.starts[i]);
+                fitting(mesh, place, window.sizes[i], window.extents[i])
+            })
+            .collect();
+        if sets.iter().any(|s| s.len() > 1) {
+            found.insert(at, sets);
+        }
+    }
+    found
 }
 
 /// Sets of axes in mesh order, small ones first. Beyond a handful of axes only sets of up to two are tried.

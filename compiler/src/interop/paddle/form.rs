@@ -34,6 +34,8 @@ pub(super) const RING: &str = "paddle.ring";
 pub(super) const NAME: &str = "paddle.name";
 /// Marks a reshape that Paddle does without being told: it is not exported.
 pub(super) const IMPLICIT: &str = "paddle.implicit";
+/// The axes that may shift a slice; only while importing.
+pub(super) const OPEN: &str = "paddle.open";
 /// Tables of a function.
 pub(super) const PROGRAM: &str = "paddle.program";
 /// Tables of a class.

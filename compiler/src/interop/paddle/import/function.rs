@@ -10,7 +10,7 @@ use raddle_dialect::ir::{Attr, BlockId, Context, Rewriter, ValueId};
 use raddle_dialect::mesh::Mesh;
 use rustc_hash::FxBuildHasher;
 
-use super::super::fold::Shifts;
+use super::super::fold::{Candidates, Shifts};
 use super::super::form::Forms;
 use super::super::mapping::{LOSS_ROLE, Mapping, Reading, role_of};
 use super::super::mesh_file::Rings;
@@ -24,6 +24,8 @@ use super::slots::Parts;
 pub(super) struct Source<'a> {
     pub program: &'a Program,
     pub shifts: &'a Shifts,
+    /// Slices of which only the layouts can tell what shifts them.
+    pub open: Option<&'a Candidates>,
     pub mesh: &'a Mesh,
     /// The class's ranks; the first one's program is imported.
     pub ranks: &'a [usize],

@@ -18,7 +18,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::super::form::NAME;
 use super::rules::{Facts, Node, State, product_columns};
-use super::{function, layout_attr};
+use super::{function, layout_attr, slices};
 
 /// What to infer.
 pub(super) struct Request<'a> {
@@ -55,19 +55,25 @@ impl Request<'_> {
         let Some(given) = self.given_states(module, &names, &inputs, diagnostics) else {
             return;
         };
+        let open = slices::open(module, step);
+        if !open.is_empty() {
+            let known: Vec<_> = (0..self.mesh.axes().len())
+                .map(|axis| {
+                    let facts = self.known(module, &globals, (&inputs, &given), axis);
+                    open.iter()
+                        .map(|&op| facts.get(Node::Value(module.result(op, 0))))
+                        .collect()
+                })
+                .collect();
+            slices::close(rw, self.mesh, &open, &known, diagnostics);
+        }
+        let module = rw.module();
         let mut layouts: Vec<Vec<State>> = vec![Vec::new(); globals.len() + inputs.len()];
         let mut defaulted = vec![false; inputs.len()];
         let mut guessed = vec![false; globals.len()];
         for axis in 0..self.mesh.axes().len() {
-            let mut facts = Facts::new(module, self.class, &self.mesh.axes()[axis]);
             let alone = self.mesh.sizes()[axis] == 1;
-            self.seed(&mut facts, &globals, axis, alone);
-            for (value, states) in inputs.iter().zip(&given) {
-                if let Some(states) = states {
-                    facts.set(Node::Value(*value), states[axis]);
-                }
-            }
-            facts.settle();
+            let mut facts = self.known(module, &globals, (&inputs, &given), axis);
             let tensor = globals.iter().any(|g| g.parameter && !g.replicated[axis]);
             for (at, &value) in inputs.iter().enumerate() {
                 if facts.get(Node::Value(value)) == State::Open {
@@ -98,6 +104,25 @@ impl Request<'_> {
             diagnostics,
         );
         self.write(rw, step, &globals, &ranks, &layouts);
+    }
+
+    /// What follows from globals, given layouts and the program alone.
+    fn known<'m>(
+        &'m self,
+        module: &'m Module,
+        globals: &[GlobalInfo],
+        (inputs, given): (&[ValueId], &[Option<Vec<State>>]),
+        axis: usize,
+    ) -> Facts<'m> {
+        let mut facts = Facts::new(module, self.class, &self.mesh.axes()[axis]);
+        self.seed(&mut facts, globals, axis, self.mesh.sizes()[axis] == 1);
+        for (value, states) in inputs.iter().zip(given) {
+            if let Some(states) = states {
+                facts.set(Node::Value(*value), states[axis]);
+            }
+        }
+        facts.settle();
+        facts
     }
 
     fn globals(&self, module: &Module, init: OpId) -> Vec<GlobalInfo> {

@@ -6,6 +6,7 @@ mod globals;
 mod layouts;
 mod record;
 mod rules;
+mod slices;
 mod slots;
 
 use std::collections::BTreeSet;
@@ -225,13 +226,26 @@ impl Importer<'_, '_> {
         };
         let (mains, startups) = (programs(|m| &m.main), programs(|m| &m.startup));
         let sources = [
-            ("init", &first.startup, &class.startup_shifts, &startups),
-            ("step", &first.main, &class.main_shifts, &mains),
+            (
+                "init",
+                &first.startup,
+                &class.startup_shifts,
+                &startups,
+                None,
+            ),
+            (
+                "step",
+                &first.main,
+                &class.main_shifts,
+                &mains,
+                Some(&class.open),
+            ),
         ];
-        for (kind, program, shifts, programs) in sources {
+        for (kind, program, shifts, programs, open) in sources {
             let source = Source {
                 program,
                 shifts,
+                open,
                 mesh: self.mesh,
                 ranks: &ranks,
                 rings: &rings,

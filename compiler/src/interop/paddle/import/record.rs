@@ -2,7 +2,7 @@
 
 use raddle_dialect::ir::{Attr, OpId};
 
-use super::super::form::{ATTRS, FORM, Form, RING};
+use super::super::form::{ATTRS, FORM, Form, OPEN, RING};
 use super::super::mapping::{Mapping, Writing};
 use super::super::program::Op;
 use super::super::value::Value;
@@ -38,6 +38,17 @@ impl<'a> Builder<'a, '_, '_> {
             self.rw.set_attr(created, FORM, Some(form));
             self.rw.set_attr(created, ATTRS, own);
             self.rw.set_attr(created, RING, ring);
+            if let Some(sets) = self.source.open.and_then(|open| open.get(&at)) {
+                let sets: Vec<_> = sets
+                    .iter()
+                    .map(|sets| {
+                        let sets: Vec<_> = sets.iter().map(|s| self.cx.string_array(s)).collect();
+                        self.cx.array(&sets)
+                    })
+                    .collect();
+                let sets = self.cx.array(&sets);
+                self.rw.set_attr(created, OPEN, Some(sets));
+            }
         }
     }
 

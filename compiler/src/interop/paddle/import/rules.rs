@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use raddle_dialect::ir::{Module, OpId, ValueId};
 use rustc_hash::FxBuildHasher;
 
+use super::super::form::OPEN;
 use super::function;
 
 /// What is known about a value on the axis.
@@ -262,6 +263,8 @@ impl<'m> Facts<'m> {
                     }
                 }
             }
+            // What shifts the window is still to be found.
+            "dist.slice" if module.attr(op, OPEN).is_some() => {}
             "dist.slice" => self.slice(op, operands[0], results[0]),
             "dist.concat" | "dist.split" => {
                 let dim = module.i64_attr(op, "dim").unwrap_or(0) as usize;
