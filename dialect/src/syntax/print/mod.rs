@@ -13,6 +13,7 @@ mod names;
 mod op;
 mod resource;
 mod text;
+mod types;
 mod uniform;
 mod upstream;
 mod value;

@@ -386,7 +386,7 @@ fn push_func(p: &mut Printer, op: OpId) {
     if !results.is_empty() {
         p.values.out.push_str(" -> ");
         let bare = results.len() == 1
-            && !super::value::is_function(cx, results[0])
+            && !super::types::is_function(cx, results[0])
             && res_attrs.is_none_or(|a| a[0] == cx.empty_dict());
         if !bare {
             p.values.out.push('(');

@@ -13,21 +13,19 @@ use super::alias::{Aliases, Key};
 use super::dense;
 use super::float::push_float;
 use super::text::{push_dialect_symbol, push_int, push_name, push_string, push_symbol, push_uint};
-use crate::ir::{
-    Attr, AttrData, Context, DYNAMIC, FloatKind, Ident, Int, Loc, LocData, Signedness, Type,
-    TypeData,
-};
+use super::types::push_extent;
+use crate::ir::{Attr, AttrData, Context, FloatKind, Ident, Int, Loc, LocData, Type, TypeData};
 use crate::ops::upstream::arith::flags_text;
 
 /// Whether an attribute's type may be left out where it is the usual one (`i64`, `f64`).
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Elide {
+pub(super) enum Elide {
     Never,
     May,
 }
 
 /// What is still to be written, last in first out.
-enum Item {
+pub(super) enum Item {
     Attr(Attr, Elide),
     Type(Type),
     /// Inside another location: without `loc(…)`.
@@ -56,7 +54,7 @@ pub(super) struct ValueWriter<'c> {
     pub resources: Vec<Ident>,
     named_resources: HashSet<Ident, FxBuildHasher>,
     distinct: HashMap<u64, u64, FxBuildHasher>,
-    stack: Vec<Item>,
+    pub(super) stack: Vec<Item>,
     kept: String,
     kept_attrs: Kept,
     kept_types: Kept,
@@ -185,7 +183,11 @@ impl<'c> ValueWriter<'c> {
     }
 
     /// Pushes items so that they come in the order of the list, with `, ` between.
-    fn list(&mut self, items: impl DoubleEndedIterator<Item = Item>, close: &'static str) {
+    pub(super) fn list(
+        &mut self,
+        items: impl DoubleEndedIterator<Item = Item>,
+        close: &'static str,
+    ) {
         self.stack.push(Item::Text(close));
         let from = self.stack.len();
         for item in items.rev() {
@@ -364,108 +366,6 @@ impl<'c> ValueWriter<'c> {
         push_dialect_symbol(&mut self.out, dialect, body);
     }
 
-    fn expand_type(&mut self, ty: Type) {
-        let cx = self.cx;
-        match cx.type_data(ty) {
-            TypeData::Integer { width, signedness } => {
-                self.out.push_str(match signedness {
-                    Signedness::Signless => "i",
-                    Signedness::Signed => "si",
-                    Signedness::Unsigned => "ui",
-                });
-                push_uint(&mut self.out, u64::from(*width));
-            }
-            TypeData::Index => self.out.push_str("index"),
-            TypeData::Float(kind) => self.out.push_str(kind.name()),
-            TypeData::None => self.out.push_str("none"),
-            TypeData::Complex(element) => {
-                self.out.push_str("complex<");
-                self.list(std::iter::once(Item::Type(*element)), ">");
-            }
-            TypeData::Tuple(types) => {
-                self.out.push_str("tuple<");
-                self.list(types.iter().map(|&t| Item::Type(t)), ">");
-            }
-            TypeData::Function { inputs, results } => {
-                let bare = matches!(results[..], [one] if !is_function(cx, one));
-                let close = if bare { "" } else { ")" };
-                self.list(results.iter().map(|&t| Item::Type(t)), close);
-                self.stack
-                    .push(Item::Text(if bare { ") -> " } else { ") -> (" }));
-                self.out.push('(');
-                self.list(inputs.iter().map(|&t| Item::Type(t)), "");
-            }
-            TypeData::Tensor {
-                shape,
-                element,
-                encoding,
-            } => {
-                self.out.push_str("tensor<");
-                self.shape(shape);
-                self.shaped(
-                    *element,
-                    encoding.map(|e| Item::Attr(e, Elide::Never)),
-                    None,
-                );
-            }
-            TypeData::UnrankedTensor(element) => {
-                self.out.push_str("tensor<*x");
-                self.shaped(*element, None, None);
-            }
-            TypeData::Vector {
-                shape,
-                scalable,
-                element,
-            } => {
-                self.out.push_str("vector<");
-                for (index, &extent) in shape.iter().enumerate() {
-                    let scales = scalable.get(index) == Some(&true);
-                    if scales {
-                        self.out.push('[');
-                    }
-                    push_extent(&mut self.out, extent);
-                    self.out.push_str(if scales { "]x" } else { "x" });
-                }
-                self.shaped(*element, None, None);
-            }
-            TypeData::MemRef {
-                shape,
-                element,
-                layout,
-                space,
-            } => {
-                self.out.push_str("memref<");
-                self.shape(shape);
-                let layout = layout.filter(|&l| !is_identity(cx, l));
-                let may = |attr: Option<Attr>| attr.map(|a| Item::Attr(a, Elide::May));
-                self.shaped(*element, may(layout), may(*space));
-            }
-            TypeData::UnrankedMemRef { element, space } => {
-                self.out.push_str("memref<*x");
-                self.shaped(*element, space.map(|a| Item::Attr(a, Elide::May)), None);
-            }
-            TypeData::Opaque { dialect, body, .. } => {
-                self.out.push('!');
-                push_dialect_symbol(&mut self.out, cx.str(*dialect), body);
-            }
-        }
-    }
-
-    fn shape(&mut self, shape: &[i64]) {
-        for &extent in shape {
-            push_extent(&mut self.out, extent);
-            self.out.push('x');
-        }
-    }
-
-    /// Element type, further parameters and `>`.
-    fn shaped(&mut self, element: Type, first: Option<Item>, second: Option<Item>) {
-        let mut items = vec![Item::Type(element)];
-        items.extend(first);
-        items.extend(second);
-        self.list(items.into_iter(), ">");
-    }
-
     fn expand_loc(&mut self, loc: Loc) {
         let cx = self.cx;
         match cx.loc_data(loc) {
@@ -540,30 +440,9 @@ fn keep(kept: &mut String, table: &mut Kept, index: usize, text: &str) {
     table[index] = (start, kept.len() as u32);
 }
 
-fn push_extent(out: &mut String, extent: i64) {
-    if extent == DYNAMIC {
-        out.push('?');
-    } else {
-        push_int(out, i128::from(extent));
-    }
-}
-
 fn push_big(out: &mut String, value: &Int) {
     match value {
         Int::Small(value) => push_int(out, *value),
         Int::Big(value) => out.push_str(&value.to_string()),
     }
-}
-
-pub(super) fn is_function(cx: &Context, ty: Type) -> bool {
-    matches!(cx.type_data(ty), TypeData::Function { .. })
-}
-
-/// `affine_map<(d0, d1) -> (d0, d1)>`
-fn is_identity(cx: &Context, layout: Attr) -> bool {
-    use crate::ir::AffineStep::Dim;
-    matches!(cx.attr_data(layout), AttrData::AffineMap(map)
-        if map.symbols == 0
-            && map.results.len() == map.dims as usize
-            && map.results.iter().zip(0..).all(|(r, dim)| matches!(r[..], [Dim(d)] if d == dim)))
 }
