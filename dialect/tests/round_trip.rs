@@ -204,7 +204,7 @@ impl Maker<'_> {
                 let (a, b) = (self.value(Some(ty)), self.value(Some(ty)));
                 let body =
                     self.dice
-                        .pick(&["fastmath<none>", "fastmath<nnan,ninf>", "fastmath<x>"]);
+                        .pick(&["fastmath<none>", "fastmath<nnan,ninf>", "fastmath<fast>"]);
                 let name = self.dice.pick(&["arith.addf", "arith.mulf"]);
                 self.props(name, &[a, b], &[ty], &[("fastmath", flags(body))])
             }
