@@ -29,6 +29,8 @@ pub struct Operand {
     pub leading: u64,
     /// Elements before the first.
     pub offset: u64,
+    /// Elements from one matrix of the batch to the next; 0 if there is one.
+    pub batch_stride: u64,
     /// Extent of the index that stays.
     pub outer: u64,
     /// Extent of the index that is summed over.
@@ -52,7 +54,7 @@ impl Operand {
         } else {
             0
         };
-        let common = (stride | (self.offset * bytes)) | 16;
+        let common = stride | (self.offset | self.batch_stride) * bytes | 16;
         1 << common.trailing_zeros()
     }
 }
@@ -66,6 +68,8 @@ pub struct Output {
     pub leading: u64,
     /// Elements before the first.
     pub offset: u64,
+    /// Elements from one matrix of the batch to the next; 0 if there is one.
+    pub batch_stride: u64,
 }
 
 /// What happens to a sum before it is written, in the order of the fields.
@@ -86,6 +90,8 @@ pub struct Epilogue {
 /// One matrix product with its epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contraction {
+    /// Independent products of this shape.
+    pub batch: u64,
     /// Rows of the result.
     pub rows: u64,
     /// Columns of the result.
@@ -119,12 +125,13 @@ impl Contraction {
             KernelOp::WeightGradient => (Index::Row, Index::Row),
             KernelOp::BiasGradient => return Ok(None),
         };
-        let left = operand(kernel.element, &first, left);
-        let right = operand(kernel.element, &second, right);
+        let left = operand(kernel, &first, left);
+        let right = operand(kernel, &second, right);
         let is_forward = kernel.op == KernelOp::FusedLinear;
         let has_derivative =
             kernel.op == KernelOp::InputGradient && kernel.activation != Activation::None;
         Ok(Some(Contraction {
+            batch: kernel.batch,
             rows: result.rows,
             columns: result.columns,
             depth: left.depth,
@@ -134,6 +141,7 @@ impl Contraction {
                 element: kernel.output,
                 leading: result.leading(),
                 offset: result.layout.offset,
+                batch_stride: batch_stride(kernel, &result),
             },
             epilogue: Epilogue {
                 bias: kernel.bias.filter(|_| is_forward),
@@ -158,7 +166,8 @@ impl Contraction {
         } else {
             0
         };
-        let common = self.columns | stride | self.output.offset | limit as u64;
+        let output = &self.output;
+        let common = self.columns | stride | output.offset | output.batch_stride | limit as u64;
         1 << common.trailing_zeros()
     }
 }
@@ -171,7 +180,7 @@ enum Index {
 }
 
 /// A matrix as an operand whose `summed` index is summed over.
-fn operand(element: ElementType, matrix: &NamedMatrix, summed: Index) -> Operand {
+fn operand(kernel: &KernelDescription, matrix: &NamedMatrix, summed: Index) -> Operand {
     let (depth, outer) = match summed {
         Index::Row => (matrix.rows, matrix.columns),
         Index::Column => (matrix.columns, matrix.rows),
@@ -181,7 +190,8 @@ fn operand(element: ElementType, matrix: &NamedMatrix, summed: Index) -> Operand
         MatrixOrder::ColumnMajor => Index::Row,
     };
     Operand {
-        element,
+        element: kernel.element,
+        batch_stride: batch_stride(kernel, matrix),
         major: if along == summed {
             Major::Depth
         } else {
@@ -191,6 +201,13 @@ fn operand(element: ElementType, matrix: &NamedMatrix, summed: Index) -> Operand
         offset: matrix.layout.offset,
         outer,
         depth,
+    }
+}
+
+fn batch_stride(kernel: &KernelDescription, matrix: &NamedMatrix) -> u64 {
+    match kernel.batch {
+        1 => 0,
+        _ => matrix.batch_stride(),
     }
 }
 
@@ -256,6 +273,7 @@ mod tests {
                 major: Major::Depth,
                 leading,
                 offset,
+                batch_stride: 0,
                 outer: lines,
                 depth: 1,
             };

@@ -104,6 +104,8 @@ pub struct MatrixLayout {
     pub leading: Option<u64>,
     /// Elements before the first one, counted from a pointer that is aligned to 16 bytes.
     pub offset: u64,
+    /// Elements from one matrix of a batch to the next; `None` means no gap between them, 0 the same matrix each time.
+    pub batch_stride: Option<u64>,
 }
 
 impl MatrixLayout {
@@ -112,6 +114,7 @@ impl MatrixLayout {
         order: MatrixOrder::RowMajor,
         leading: None,
         offset: 0,
+        batch_stride: None,
     };
 
     /// Columns one after the other, without gaps.
@@ -119,6 +122,7 @@ impl MatrixLayout {
         order: MatrixOrder::ColumnMajor,
         leading: None,
         offset: 0,
+        batch_stride: None,
     };
 }
 
@@ -166,6 +170,8 @@ pub struct KernelDescription {
     pub element: ElementType,
     /// The type of the result: C, dX or dW.
     pub output: ElementType,
+    /// Independent problems of the same shape; they share the bias.
+    pub batch: u64,
     /// Tokens.
     pub m: u64,
     /// Out features.
@@ -196,6 +202,7 @@ impl KernelDescription {
             op: KernelOp::FusedLinear,
             element,
             output: element,
+            batch: 1,
             m,
             n,
             k,
@@ -249,7 +256,12 @@ impl KernelDescription {
     /// [`CodegenError::InvalidDescription`] names the first one; [`CodegenError::Unsupported`] if the result is column
     /// major.
     pub fn validate(&self) -> Result<(), CodegenError> {
-        for (name, extent) in [("m", self.m), ("n", self.n), ("k", self.k)] {
+        for (name, extent) in [
+            ("the batch", self.batch),
+            ("m", self.m),
+            ("n", self.n),
+            ("k", self.k),
+        ] {
             if extent == 0 || extent > LARGEST_EXTENT {
                 return Err(CodegenError::InvalidDescription(format!(
                     "{name} is {extent}; an extent lies between 1 and {LARGEST_EXTENT}"
@@ -257,7 +269,7 @@ impl KernelDescription {
             }
         }
         for matrix in self.matrices() {
-            matrix.validate()?;
+            matrix.validate(self.batch)?;
         }
         if self.c.order == MatrixOrder::ColumnMajor {
             return Err(CodegenError::Unsupported {
@@ -271,7 +283,16 @@ impl KernelDescription {
     fn validate_combination(&self) -> Result<(), CodegenError> {
         let forward = self.op == KernelOp::FusedLinear;
         let multiplies = matches!(self.op, KernelOp::FusedLinear | KernelOp::InputGradient);
+        let [.., result] = self.matrices();
         let meaningless = [
+            (
+                self.batch > 1 && !forward && self.bias.is_some(),
+                "a batch has no single gradient of a bias",
+            ),
+            (
+                self.batch > 1 && result.batch_stride() < result.span(),
+                "the results of a batch overlap",
+            ),
             (
                 self.auxiliary && !forward,
                 "only the forward kernel has an auxiliary output",
@@ -305,15 +326,19 @@ impl KernelDescription {
 
     /// Multiplications and additions of the product, two per term.
     pub fn flops(&self) -> u128 {
-        2 * u128::from(self.m) * u128::from(self.n) * u128::from(self.k)
+        2 * u128::from(self.batch) * u128::from(self.m) * u128::from(self.n) * u128::from(self.k)
     }
 
     /// The name of the kernel's entry point: what it computes, without the layouts.
     pub fn entry(&self) -> String {
         let op = self.op.name().replace('-', "_");
         let activation = self.activation.name().replace('-', "_");
+        let batch = match self.batch {
+            1 => String::new(),
+            batch => format!("{batch}x"),
+        };
         let mut name = format!(
-            "{op}_{}_{activation}_{}x{}x{}",
+            "{op}_{}_{activation}_{batch}{}x{}x{}",
             self.element, self.m, self.n, self.k
         );
         if let Some(bias) = self.bias {
@@ -353,6 +378,20 @@ impl NamedMatrix {
         self.layout.leading.unwrap_or(self.line())
     }
 
+    /// Elements from the start of one matrix of a batch to the next.
+    pub fn batch_stride(&self) -> u64 {
+        self.layout.batch_stride.unwrap_or(self.span())
+    }
+
+    /// Elements from the first line's start to the last line's end.
+    fn span(&self) -> u64 {
+        let lines = match self.layout.order {
+            MatrixOrder::RowMajor => self.rows,
+            MatrixOrder::ColumnMajor => self.columns,
+        };
+        (lines - 1) * self.leading() + self.line()
+    }
+
     /// Elements of a line.
     fn line(&self) -> u64 {
         match self.layout.order {
@@ -361,11 +400,17 @@ impl NamedMatrix {
         }
     }
 
-    fn validate(&self) -> Result<(), CodegenError> {
+    fn validate(&self, batch: u64) -> Result<(), CodegenError> {
         let (name, line, leading) = (self.name, self.line(), self.leading());
         if leading < line || leading > LARGEST_EXTENT {
             return Err(CodegenError::InvalidDescription(format!(
                 "the leading dimension of {name} is {leading}; it lies between {line}, the length of a line, and {LARGEST_EXTENT}"
+            )));
+        }
+        // Byte addresses stay within 63 bits.
+        if batch > 1 && self.batch_stride() > u64::MAX / 64 / batch {
+            return Err(CodegenError::InvalidDescription(format!(
+                "the batch of {name} does not fit into any memory"
             )));
         }
         if self.layout.offset > LARGEST_EXTENT {

@@ -173,6 +173,8 @@ pub struct TileSchedule {
     pub left: OperandTile,
     /// The right operand's tile.
     pub right: OperandTile,
+    /// Products of the batch.
+    pub batch: u32,
     /// Blocks along the rows.
     pub row_tiles: u32,
     /// Blocks along the columns.
@@ -216,7 +218,7 @@ impl TileSchedule {
 
     /// Blocks of the whole kernel.
     pub const fn blocks(&self) -> u64 {
-        self.row_tiles as u64 * self.column_tiles as u64
+        self.batch as u64 * self.row_tiles as u64 * self.column_tiles as u64
     }
 
     /// Steps of the inner loop per stage.
@@ -364,8 +366,9 @@ fn sizes(candidates: &[&Candidate]) -> String {
 
 /// Cycles that the cost model expects of a kernel.
 fn cycles(contraction: &Contraction, candidate: &Candidate, limits: &Limits) -> f64 {
-    let blocks = contraction.rows.div_ceil(candidate.rows.into())
+    let tiles = contraction.rows.div_ceil(candidate.rows.into())
         * contraction.columns.div_ceil(candidate.columns.into());
+    let blocks = tiles.saturating_mul(contraction.batch);
     let depth = contraction.depth.next_multiple_of(candidate.depth.into());
     let terms = f64::from(candidate.rows) * f64::from(candidate.columns) * depth as f64;
     let rate = match candidate.method {
@@ -388,9 +391,13 @@ fn schedule(
     let row_tiles = contraction.rows.div_ceil(candidate.rows.into());
     let column_tiles = contraction.columns.div_ceil(candidate.columns.into());
     let depth_tiles = contraction.depth.div_ceil(candidate.depth.into());
-    if row_tiles * column_tiles > u64::from(super::nvptx::LARGEST_GRID) {
+    let tiles = row_tiles * column_tiles;
+    if tiles.saturating_mul(contraction.batch) > u64::from(super::nvptx::LARGEST_GRID) {
         return Err(CodegenError::Unsupported {
-            what: format!("a result of {row_tiles} × {column_tiles} tiles"),
+            what: format!(
+                "a batch of {} results of {row_tiles} × {column_tiles} tiles",
+                contraction.batch
+            ),
             hint: format!(
                 "a launch takes at most {} blocks",
                 super::nvptx::LARGEST_GRID
@@ -419,6 +426,7 @@ fn schedule(
         },
         left: OperandTile::of(&contraction.left, &shape(true)),
         right: OperandTile::of(&contraction.right, &shape(false)),
+        batch: contraction.batch as u32,
         row_tiles: row_tiles as u32,
         column_tiles: column_tiles as u32,
         depth_tiles: depth_tiles as u32,

@@ -3,7 +3,7 @@
 use raddle_compiler::codegen::nvptx::Parameter;
 use raddle_compiler::codegen::{Activation, ElementType, KernelDescription, KernelOp};
 
-use super::inputs::{Inputs, decode, roundoff};
+use super::inputs::{Inputs, decode, depth, roundoff};
 use super::run::Ran;
 
 pub fn activate(activation: Activation, x: f64) -> f64 {
@@ -52,54 +52,45 @@ pub fn compare_result(kernel: &KernelDescription, inputs: &Inputs, ran: &Ran) {
     let auxiliary = ran.bytes(Parameter::AuxiliaryOutput);
     let is_short = kernel.output.bytes() == 2;
     let result = &inputs.existing;
-    for row in 0..result.rows {
-        for column in 0..result.columns {
-            let (mut sum, mut size) = inputs.product(kernel, row, column);
-            if kernel.op == KernelOp::FusedLinear && kernel.bias.is_some() {
-                sum += inputs.bias.at(0, column);
-                size += inputs.bias.at(0, column).abs();
-            }
-            let depth = match kernel.op {
-                KernelOp::FusedLinear => kernel.k,
-                KernelOp::InputGradient => kernel.n,
-                _ => kernel.m,
-            };
-            let mut tolerance = sum_tolerance(depth, size);
-            if let Some(bytes) = auxiliary {
-                let allowed = 2.0 * roundoff(kernel.output) * sum.abs() + tolerance;
-                let found = result.found(bytes, row, column);
-                assert!(
-                    (found - sum).abs() <= allowed,
-                    "aux {found} for {sum} ± {allowed}: {kernel:?}"
-                );
-            }
-            let approximate = is_short && kernel.activation == Activation::GeluTanh;
-            let mut expected = sum;
-            if kernel.op == KernelOp::FusedLinear {
-                expected = activate(kernel.activation, sum);
-                tolerance += if approximate {
-                    2f64.powi(-10) * sum.abs()
-                } else {
-                    0.0
-                };
-            } else if kernel.op == KernelOp::InputGradient && kernel.activation != Activation::None
-            {
-                let x = inputs.auxiliary.at(row, column);
-                let error = if approximate { 2f64.powi(-10) } else { 1e-6 };
-                expected *= slope(kernel.activation, x);
-                tolerance = tolerance * 1.2 + error * sum.abs() * (1.0 + x.abs());
-            }
-            if kernel.accumulate {
-                expected += inputs.existing.at(row, column);
-                tolerance += 2f64.powi(-22);
-            }
-            let allowed = 2.0 * roundoff(kernel.output) * expected.abs() + tolerance;
-            let found = result.found(output, row, column);
+    let approximate = is_short && kernel.activation == Activation::GeluTanh;
+    for place in result.places() {
+        let [batch, row, column] = place;
+        let (mut sum, mut size) = inputs.product(kernel, place);
+        if kernel.op == KernelOp::FusedLinear && kernel.bias.is_some() {
+            sum += inputs.bias.at(0, 0, column);
+            size += inputs.bias.at(0, 0, column).abs();
+        }
+        let mut tolerance = sum_tolerance(depth(kernel), size);
+        if let Some(bytes) = auxiliary {
+            let allowed = 2.0 * roundoff(kernel.output) * sum.abs() + tolerance;
+            let found = result.found(bytes, place);
             assert!(
-                (found - expected).abs() <= allowed,
-                "({row}, {column}): {found} for {expected} ± {allowed}: {kernel:?}"
+                (found - sum).abs() <= allowed,
+                "aux {found} for {sum} ± {allowed}: {kernel:?}"
             );
         }
+        let mut expected = sum;
+        if kernel.op == KernelOp::FusedLinear {
+            expected = activate(kernel.activation, sum);
+            if approximate {
+                tolerance += 2f64.powi(-10) * sum.abs();
+            }
+        } else if kernel.op == KernelOp::InputGradient && kernel.activation != Activation::None {
+            let x = inputs.auxiliary.at(batch, row, column);
+            let error = if approximate { 2f64.powi(-10) } else { 1e-6 };
+            expected *= slope(kernel.activation, x);
+            tolerance = tolerance * 1.2 + error * sum.abs() * (1.0 + x.abs());
+        }
+        if kernel.accumulate {
+            expected += inputs.existing.at(batch, row, column);
+            tolerance += 2f64.powi(-22);
+        }
+        let allowed = 2.0 * roundoff(kernel.output) * expected.abs() + tolerance;
+        let found = result.found(output, place);
+        assert!(
+            (found - expected).abs() <= allowed,
+            "{place:?}: {found} for {expected} ± {allowed}: {kernel:?}"
+        );
     }
 }
 
@@ -109,7 +100,7 @@ pub fn compare_bias_gradient(kernel: &KernelDescription, inputs: &Inputs, bytes:
         _ => &inputs.first,
     };
     for column in 0..kernel.n as usize {
-        let terms = (0..kernel.m as usize).map(|row| gradient.at(row, column));
+        let terms = (0..kernel.m as usize).map(|row| gradient.at(0, row, column));
         let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| {
             (sum + term, size + term.abs())
         });

@@ -10,6 +10,7 @@ use raddle_compiler::codegen::{
 pub struct Matrix {
     pub element: ElementType,
     pub layout: MatrixLayout,
+    pub batch: usize,
     pub columns: usize,
     pub rows: usize,
     pub values: Vec<f64>,
@@ -58,62 +59,83 @@ impl Matrix {
         random: &mut Random,
         element: ElementType,
         layout: MatrixLayout,
-        (rows, columns): (u64, u64),
+        [batch, rows, columns]: [u64; 3],
     ) -> Matrix {
-        let values = (0..rows * columns)
+        let values = (0..batch * rows * columns)
             .map(|_| decode(element, &encode(element, random.next())))
             .collect();
         Matrix {
             element,
             layout,
+            batch: batch as usize,
             columns: columns as usize,
             rows: rows as usize,
             values,
         }
     }
 
-    pub fn at(&self, row: usize, column: usize) -> f64 {
-        self.values[row * self.columns + column]
+    pub fn at(&self, batch: usize, row: usize, column: usize) -> f64 {
+        let batch = match self.layout.batch_stride {
+            Some(0) => 0,
+            _ => batch,
+        };
+        self.values[(batch * self.rows + row) * self.columns + column]
     }
 
     /// Where an element lies, in elements from the start.
-    pub fn place(&self, row: usize, column: usize) -> usize {
-        let (line, within, length) = match self.layout.order {
-            MatrixOrder::RowMajor => (row, column, self.columns),
-            MatrixOrder::ColumnMajor => (column, row, self.rows),
+    pub fn place(&self, batch: usize, row: usize, column: usize) -> usize {
+        let (line, within, length, lines) = match self.layout.order {
+            MatrixOrder::RowMajor => (row, column, self.columns, self.rows),
+            MatrixOrder::ColumnMajor => (column, row, self.rows, self.columns),
         };
         let leading = self
             .layout
             .leading
             .map_or(length, |leading| leading as usize);
-        self.layout.offset as usize + line * leading + within
+        let whole = (lines - 1) * leading + length;
+        let stride = self
+            .layout
+            .batch_stride
+            .map_or(whole, |stride| stride as usize);
+        self.layout.offset as usize + batch * stride + line * leading + within
     }
 
     /// Bytes up to the last element.
     pub fn size(&self) -> usize {
-        (self.place(self.rows - 1, self.columns - 1) + 1) * self.element.bytes() as usize
+        (self.place(self.batch - 1, self.rows - 1, self.columns - 1) + 1)
+            * self.element.bytes() as usize
     }
 
     /// The matrix in memory, NaN where it has gaps.
     pub fn bytes(&self) -> Vec<u8> {
         let width = self.element.bytes() as usize;
         let mut bytes = vec![0xff; self.size()];
-        for row in 0..self.rows {
-            for column in 0..self.columns {
-                let start = self.place(row, column) * width;
-                let value = encode(self.element, self.at(row, column) as f32);
-                bytes[start..start + width].copy_from_slice(&value);
-            }
+        for [batch, row, column] in self.places() {
+            let start = self.place(batch, row, column) * width;
+            let value = encode(self.element, self.at(batch, row, column) as f32);
+            bytes[start..start + width].copy_from_slice(&value);
         }
         bytes
     }
 
+    /// Batch, row and column of every element.
+    pub fn places(&self) -> impl Iterator<Item = [usize; 3]> + use<> {
+        let (batch, rows, columns) = (self.batch, self.rows, self.columns);
+        (0..batch * rows * columns).map(move |index| {
+            [
+                index / columns / rows,
+                index / columns % rows,
+                index % columns,
+            ]
+        })
+    }
+
     /// The element at a place of some bytes that are laid out like this matrix.
-    pub fn found(&self, bytes: &[u8], row: usize, column: usize) -> f64 {
+    pub fn found(&self, bytes: &[u8], [batch, row, column]: [usize; 3]) -> f64 {
         let width = self.element.bytes() as usize;
         decode(
             self.element,
-            &bytes[self.place(row, column) * width..][..width],
+            &bytes[self.place(batch, row, column) * width..][..width],
         )
     }
 }
@@ -137,7 +159,7 @@ impl Inputs {
                 &mut random,
                 element,
                 named.layout,
-                (named.rows, named.columns),
+                [kernel.batch, named.rows, named.columns],
             )
         };
         let auxiliary = {
@@ -156,29 +178,41 @@ impl Inputs {
                 &mut random,
                 kernel.bias.unwrap_or(ElementType::F32),
                 MatrixLayout::ROW_MAJOR,
-                (1, kernel.n),
+                [1, 1, kernel.n],
             ),
         }
     }
 
     /// The product's sum for an element of the result, and the sum of the magnitudes of its terms.
-    pub fn product(&self, kernel: &KernelDescription, row: usize, column: usize) -> (f64, f64) {
+    pub fn product(
+        &self,
+        kernel: &KernelDescription,
+        [batch, row, column]: [usize; 3],
+    ) -> (f64, f64) {
         let (first, second) = (&self.first, &self.second);
         let term = |depth: usize| match kernel.op {
-            KernelOp::FusedLinear => first.at(row, depth) * second.at(depth, column),
-            KernelOp::InputGradient => first.at(row, depth) * second.at(column, depth),
-            KernelOp::WeightGradient => first.at(depth, row) * second.at(depth, column),
-            KernelOp::BiasGradient => first.at(depth, column),
+            KernelOp::FusedLinear => first.at(batch, row, depth) * second.at(batch, depth, column),
+            KernelOp::InputGradient => {
+                first.at(batch, row, depth) * second.at(batch, column, depth)
+            }
+            KernelOp::WeightGradient => {
+                first.at(batch, depth, row) * second.at(batch, depth, column)
+            }
+            KernelOp::BiasGradient => first.at(batch, depth, column),
         };
-        let depth = match kernel.op {
-            KernelOp::FusedLinear => kernel.k,
-            KernelOp::InputGradient => kernel.n,
-            KernelOp::WeightGradient | KernelOp::BiasGradient => kernel.m,
-        };
-        (0..depth as usize)
+        (0..depth(kernel) as usize)
             .map(term)
             .fold((0.0, 0.0), |(sum, size), term| {
                 (sum + term, size + term.abs())
             })
+    }
+}
+
+/// Terms of each sum.
+pub fn depth(kernel: &KernelDescription) -> u64 {
+    match kernel.op {
+        KernelOp::FusedLinear => kernel.k,
+        KernelOp::InputGradient => kernel.n,
+        KernelOp::WeightGradient | KernelOp::BiasGradient => kernel.m,
     }
 }

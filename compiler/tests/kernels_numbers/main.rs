@@ -129,6 +129,7 @@ fn gaps_and_offsets() {
         order,
         leading: Some(leading),
         offset,
+        batch_stride: None,
     };
     for (a_offset, b_offset, c_offset) in [(0, 8, 16), (4, 2, 6), (1, 3, 5)] {
         for (a_order, b_order) in [
@@ -144,6 +145,37 @@ fn gaps_and_offsets() {
             };
             check(&kernel, None);
         }
+    }
+}
+
+#[test]
+fn batches() {
+    for (index, shape) in SHAPES.into_iter().enumerate() {
+        let kernel = KernelDescription {
+            batch: 3,
+            activation: Activation::Relu,
+            ..forward(ElementType::Bf16, shape, index)
+        };
+        check(&kernel, None);
+    }
+    let padded = |layout: MatrixLayout, stride| MatrixLayout {
+        batch_stride: Some(stride),
+        ..layout
+    };
+    for (op, element, a_stride, b_stride) in [
+        (KernelOp::FusedLinear, ElementType::F32, 5000, 0),
+        (KernelOp::InputGradient, ElementType::F16, 4001, 4804),
+        (KernelOp::WeightGradient, ElementType::Bf16, 4808, 4002),
+    ] {
+        let kernel = KernelDescription {
+            op,
+            batch: 2,
+            a: padded(MatrixLayout::ROW_MAJOR, a_stride),
+            b: padded(MatrixLayout::ROW_MAJOR, b_stride),
+            c: padded(MatrixLayout::ROW_MAJOR, 6002),
+            ..KernelDescription::product(element, 66, 60, 72)
+        };
+        check(&kernel, None);
     }
 }
 

@@ -37,8 +37,11 @@ pub struct Options {
     /// In features: columns of A, rows of B.
     #[arg(long, value_parser = extent(), required_unless_present = "program")]
     k: Option<u64>,
+    /// Independent problems of this shape, one matrix after the other; they share the bias.
+    #[arg(long, value_parser = extent(), default_value_t = 1)]
+    batch: u64,
     /// Instead of one kernel: those of the linear layers of an MLIR program, assembled, one line each.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "n", "k", "emit", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "n", "k", "batch", "emit", "output"])]
     program: Option<PathBuf>,
     #[command(flatten)]
     operands: Operands,
@@ -231,6 +234,7 @@ impl Options {
             },
             leading,
             offset,
+            batch_stride: None,
         };
         let op = match self.op {
             Op::FusedLinear => KernelOp::FusedLinear,
@@ -252,6 +256,7 @@ impl Options {
             op,
             element,
             output: self.epilogue.out_dtype.map_or(usual_output, Dtype::element),
+            batch: self.batch,
             m: self.m.unwrap_or_default(),
             n: self.n.unwrap_or_default(),
             k: self.k.unwrap_or_default(),

@@ -122,11 +122,36 @@ impl<'c> Kernel<'_, 'c> {
         }
     }
 
+    /// Where a parameter's data for the block's product of the batch starts.
     fn pointer(&self, e: &Emitter<'c>, parameter: Parameter) -> PointerValue<'c> {
         let index = self
             .parameters
             .index(parameter)
             .expect("the parameters were listed from the same contraction");
-        e.parameter(index).into_pointer_value()
+        let pointer = e.parameter(index).into_pointer_value();
+        let Some(batch) = self.place.batch else {
+            return pointer;
+        };
+        let Contraction {
+            left,
+            right,
+            output,
+            epilogue,
+            ..
+        } = self.contraction;
+        let (stride, element) = match parameter {
+            Parameter::A => (left.batch_stride, left.element),
+            Parameter::B => (right.batch_stride, right.element),
+            Parameter::Output | Parameter::AuxiliaryOutput => (output.batch_stride, output.element),
+            Parameter::AuxiliaryInput => {
+                let element = epilogue
+                    .derivative
+                    .map_or(output.element, |(_, element)| element);
+                (output.batch_stride, element)
+            }
+            Parameter::Bias | Parameter::BiasGradient => return pointer,
+        };
+        let bytes = e.i64(stride * u64::from(element.bytes()));
+        e.offset(pointer, e.mul(e.widen(batch), bytes))
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Place<'c> {
     pub warp_row: IntValue<'c>,
     /// First column of the warp's tile within the block's.
     pub warp_column: IntValue<'c>,
+    /// Which product of the batch the block works on; `None` if there is one.
+    pub batch: Option<IntValue<'c>>,
     /// First row of the block's tile in the result.
     pub row: IntValue<'c>,
     /// First column of the block's tile in the result.
@@ -40,6 +42,11 @@ impl<'c> Place<'c> {
         let across = schedule.columns / schedule.warp_columns;
         let warp_row = e.mul_const(e.div_const(warp, across), schedule.warp_rows);
         let warp_column = e.mul_const(e.rem_const(warp, across), schedule.warp_columns);
+        let tiles = schedule.row_tiles * schedule.column_tiles;
+        let (batch, block) = match schedule.batch {
+            1 => (None, block),
+            _ => (Some(e.div_const(block, tiles)), e.rem_const(block, tiles)),
+        };
         let (row_tile, column_tile) = tile_of(e, block, schedule);
         Place {
             thread,
@@ -47,6 +54,7 @@ impl<'c> Place<'c> {
             warp,
             warp_row,
             warp_column,
+            batch,
             row: e.mul_const(row_tile, schedule.rows),
             column: e.mul_const(column_tile, schedule.columns),
         }
