@@ -20,9 +20,45 @@ use crate::ops::{OpDef, Registry};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Ident(u32);
 
+/// What is interned, with its hash.
+trait Interned: Eq {
+    fn short_hash(&self) -> u32;
+}
+
 /// The middle of a value's hash.
-fn short_hash(value: &(impl Hash + ?Sized)) -> u32 {
+fn middle(value: &(impl Hash + ?Sized)) -> u32 {
     (FxBuildHasher.hash_one(value) >> 16) as u32
+}
+
+impl Interned for TypeData {
+    fn short_hash(&self) -> u32 {
+        middle(self)
+    }
+}
+
+impl Interned for AttrData {
+    fn short_hash(&self) -> u32 {
+        middle(self)
+    }
+}
+
+impl Interned for LocData {
+    /// Places that follow each other in a file are neighbours in the table too, since a text is read from start to end.
+    fn short_hash(&self) -> u32 {
+        match *self {
+            LocData::File {
+                file,
+                line,
+                col,
+                end: None,
+            } => {
+                let place = line.wrapping_mul(16).wrapping_add(col);
+                let tag = (file.0 ^ col).wrapping_mul(0x9E37_79B9) >> 25;
+                place & 0x01FF_FFFF | tag << 25
+            }
+            _ => middle(self),
+        }
+    }
 }
 
 /// 64 bits of hash, as the table wants them: it looks at the highest and the lowest.
@@ -37,7 +73,7 @@ struct Interner<T> {
     index: Mutex<HashTable<(u32, u32)>>,
 }
 
-impl<T: Hash + Eq> Interner<T> {
+impl<T> Interner<T> {
     fn new() -> Self {
         Self {
             items: boxcar::Vec::new(),
@@ -49,8 +85,11 @@ impl<T: Hash + Eq> Interner<T> {
         &self.items[index as usize]
     }
 
-    fn intern(&self, value: T) -> u32 {
-        let hash = short_hash(&value);
+    fn intern(&self, value: T) -> u32
+    where
+        T: Interned,
+    {
+        let hash = value.short_hash();
         let mut index = self.index.lock();
         match index.find(spread(hash), |&(h, i)| h == hash && *self.get(i) == value) {
             Some(&(_, found)) => found,
@@ -67,7 +106,7 @@ impl<T: Hash + Eq> Interner<T> {
 
 impl Interner<Box<str>> {
     fn intern_str(&self, value: &str) -> u32 {
-        let hash = short_hash(value);
+        let hash = middle(value);
         let mut index = self.index.lock();
         match index.find(spread(hash), |&(h, i)| h == hash && **self.get(i) == *value) {
             Some(&(_, found)) => found,

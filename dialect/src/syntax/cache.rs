@@ -49,14 +49,26 @@ impl<'s> TextCache<'s> {
                 return Some((entry, known.len()));
             }
         }
-        let len = bracketed(text)?;
-        let text = &text[..len];
-        let found = *self
-            .index
-            .find(hash(text), |&i| self.entries[i as usize].0 == text)?;
+        // Signatures mostly end the line, types and dictionaries mostly nest nothing.
+        let text = &text[..text.len().min(MAX_LEN)];
+        let near = match slot {
+            0 => memchr::memchr(b'}', text)? + 1,
+            1 => memchr::memchr(b'\n', text).unwrap_or(text.len()),
+            _ => memchr::memchr(b'>', text)? + 1,
+        };
+        let found = self
+            .look_up(&text[..near])
+            .or_else(|| self.look_up(&text[..bracketed(text)?]))?;
         recent[slot] = [found, recent[slot][0]];
         self.recent.set(recent);
-        Some((found, len))
+        Some((found, self.entries[found as usize].0.len()))
+    }
+
+    fn look_up(&self, text: &[u8]) -> Option<u32> {
+        let found = self
+            .index
+            .find(hash(text), |&i| self.entries[i as usize].0 == text);
+        found.copied()
     }
 
     pub fn get(&self, entry: u32) -> Known {
@@ -71,11 +83,7 @@ impl<'s> TextCache<'s> {
             return;
         }
         let hash = hash(text);
-        if self
-            .index
-            .find(hash, |&i| self.entries[i as usize].0 == text)
-            .is_none()
-        {
+        if self.look_up(text).is_none() {
             let entry = self.entries.len() as u32;
             self.entries.push((text, known));
             let entries = &self.entries;
@@ -94,7 +102,6 @@ fn hash(text: &[u8]) -> u64 {
 /// Where the first bracket of `text` is closed, or where a function's type ends. This looks at brackets only and not into
 /// strings: a guess that is right for nearly every text, and harmless where it is wrong.
 fn bracketed(text: &[u8]) -> Option<usize> {
-    let text = &text[..text.len().min(MAX_LEN)];
     let mut depth = 0u32;
     let mut arrow = text[0] == b'(';
     let mut at = 0;

@@ -107,6 +107,14 @@ impl Affine<'_> {
         self.nodes[expr as usize].symbolic
     }
 
+    /// Whether both are dimensions, or both symbols, and the first has the higher number.
+    fn is_later(&self, l: u32, r: u32) -> bool {
+        match (self.get(l), self.get(r)) {
+            (Node::Dim(l), Node::Dim(r)) | (Node::Symbol(l), Node::Symbol(r)) => l > r,
+            _ => false,
+        }
+    }
+
     fn divisor(&self, expr: u32) -> i64 {
         self.nodes[expr as usize].divisor
     }
@@ -139,8 +147,11 @@ impl Affine<'_> {
                     None => self.node(Node::Binary(Op::Add, l, r)),
                 };
             }
-            // Constants go right; then symbols do.
-            if self.as_const(l).is_some() || (self.is_symbolic(l) && !self.is_symbolic(r)) {
+            // Constants go right; then symbols do; single dimensions and symbols go by number.
+            if self.as_const(l).is_some()
+                || (self.is_symbolic(l) && !self.is_symbolic(r))
+                || self.is_later(l, r)
+            {
                 (l, r) = (r, l);
             }
             let constant = self.as_const(r);
@@ -149,19 +160,15 @@ impl Affine<'_> {
             }
             let inner = self.by_const(l, Op::Add);
             // (d0 + 2) + 3
-            if let (Some((rest, a)), Some(b)) = (inner, constant)
-                && let Some(sum) = a.checked_add(b)
-            {
-                (l, r) = (rest, self.constant(sum));
+            if let (Some((rest, a)), Some(b)) = (inner, constant) {
+                (l, r) = (rest, self.constant(a.wrapping_add(b)));
                 continue;
             }
             // d0 * 2 + d0 * 3
             let (left, a) = self.by_const(l, Op::Mul).unwrap_or((l, 1));
             let (right, b) = self.by_const(r, Op::Mul).unwrap_or((r, 1));
-            if left == right
-                && let Some(sum) = a.checked_add(b)
-            {
-                let sum = self.constant(sum);
+            if left == right {
+                let sum = self.constant(a.wrapping_add(b));
                 return self.mul(left, sum);
             }
             // (d0 + 2) + d1
@@ -222,7 +229,7 @@ impl Affine<'_> {
                     None => self.node(Node::Binary(Op::Mul, l, r)),
                 };
             }
-            if !self.is_symbolic(r) || self.as_const(l).is_some() {
+            if !self.is_symbolic(r) || self.as_const(l).is_some() || self.is_later(l, r) {
                 (l, r) = (r, l);
             }
             let constant = self.as_const(r);
@@ -234,10 +241,8 @@ impl Affine<'_> {
             match (self.by_const(l, Op::Mul), constant) {
                 // (d0 * 2) * 3
                 (Some((rest, a)), Some(b)) => {
-                    if let Some(product) = a.checked_mul(b) {
-                        (l, r) = (rest, self.constant(product));
-                        continue;
-                    }
+                    (l, r) = (rest, self.constant(a.wrapping_mul(b)));
+                    continue;
                 }
                 // (d0 * 2) * s0
                 (Some((rest, a)), None) => {
@@ -279,10 +284,11 @@ impl Affine<'_> {
     }
 
     fn divisible_sum(&self, op: Op, l: u32, r: u32) -> Option<(u32, u32)> {
-        let by = self.as_const(r).filter(|&by| by > 1)?;
+        let by = self.as_const(r).filter(|by| !matches!(by, 0 | 1))?;
         match self.get(l) {
             Node::Binary(Op::Add, a, b) if op == Op::FloorDiv => {
-                (self.divisor(a) % by == 0 || self.divisor(b) % by == 0).then_some((a, b))
+                let divides = |e| self.divisor(e).checked_rem(by) == Some(0);
+                (divides(a) || divides(b)).then_some((a, b))
             }
             _ => None,
         }
@@ -290,19 +296,29 @@ impl Affine<'_> {
 
     fn divide_term(&mut self, op: Op, l: u32, r: u32) -> u32 {
         let plain = Node::Binary(op, l, r);
-        let Some(by) = self.as_const(r).filter(|&by| by >= 1) else {
+        let Some(by) = self.as_const(r).filter(|&by| by != 0) else {
             return self.node(plain);
         };
         if let Some(value) = self.as_const(l) {
-            let up = op == Op::CeilDiv && value.rem_euclid(by) != 0;
-            return self.constant(value.div_euclid(by) + i64::from(up));
+            let Some(quotient) = value.checked_div(by) else {
+                return self.node(plain);
+            };
+            // The quotient is cut towards zero.
+            let exact = value % by == 0;
+            let negative = (value < 0) != (by < 0);
+            let step = match op {
+                _ if exact => 0,
+                Op::CeilDiv => i64::from(!negative),
+                _ => -i64::from(negative),
+            };
+            return self.constant(quotient + step);
         }
         if by == 1 {
             return l;
         }
         // (d0 * 128) floordiv 64
         if let Some((rest, a)) = self.by_const(l, Op::Mul)
-            && a % by == 0
+            && a.checked_rem(by) == Some(0)
         {
             let quotient = self.constant(a / by);
             return self.mul(rest, quotient);

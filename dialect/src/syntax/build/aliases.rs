@@ -186,6 +186,28 @@ impl Builder<'_> {
                 .help("pass --allow-unregistered-dialect to accept what other dialects define"),
             ));
         }
+        let first = name.bytes().next().unwrap_or(b'-');
+        let rest = name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$'));
+        if !(first.is_ascii_alphabetic() || first == b'_') || !rest {
+            return Err(fail(
+                "E0173",
+                tok.span(),
+                format!("invalid dialect namespace '\"{name}\"'"),
+            ));
+        }
+        let body = &bytes[cut + 1..];
+        let flags = body.starts_with(b"fastmath<") || body.starts_with(b"overflow<");
+        if matches!(name, "builtin" | "func" | "cf")
+            || (name == "arith" && !(what == "attribute" && flags))
+        {
+            return Err(fail(
+                "E0172",
+                tok.span(),
+                format!("dialect '{name}' has no such {what}"),
+            ));
+        }
         let dialect = self.cx.ident(name);
         let body = if bytes[cut] == b'<' {
             &bytes[cut + 1..bytes.len() - 1]

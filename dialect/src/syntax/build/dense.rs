@@ -39,6 +39,8 @@ const SCALAR: Shape = Shape(0);
 #[derive(Default)]
 pub(super) struct Elements {
     literals: Vec<Literal>,
+    /// The elements are those of a dense array, where negative numbers of unsigned types wrap around.
+    in_array: bool,
     /// Shape `n + 1` is a list of so many of another shape.
     shapes: Vec<(u32, Shape)>,
     known: HashMap<(u32, Shape), Shape, FxBuildHasher>,
@@ -318,7 +320,10 @@ impl Builder<'_> {
                     }
                     _ => {}
                 }
-                if negative && format.signedness == Signedness::Unsigned {
+                if negative
+                    && format.signedness == Signedness::Unsigned
+                    && !self.elements.in_array
+                {
                     return Err(fail(
                         "E0193",
                         tok.span(),
@@ -427,6 +432,15 @@ impl Builder<'_> {
                 values,
             }));
         };
+        if let [only] = self.elements.literals[indices.first as usize..values.first as usize]
+            && only.tok.kind == Kind::String
+        {
+            return Err(fail(
+                "E0193",
+                only.tok.span(),
+                "integer constant out of range for type",
+            ));
+        }
         // The indices lie below the values on the stack.
         let values_literals = self.elements.literals.split_off(values.first as usize);
         let index_dims = if indices.shape == SCALAR {
@@ -541,6 +555,7 @@ impl Builder<'_> {
         }
         let mut bytes = Vec::new();
         if let Some(first) = first {
+            self.elements.in_array = true;
             for index in first as usize..self.elements.literals.len() {
                 let literal = self.elements.literals[index];
                 if width == 1 && literal.tok.kind == Kind::Integer {
@@ -553,6 +568,7 @@ impl Builder<'_> {
                 self.element_bytes(literal, storage, &mut bytes)?;
             }
             self.elements.literals.truncate(first as usize);
+            self.elements.in_array = false;
         }
         Ok(self.cx.attr(AttrData::DenseArray {
             element,

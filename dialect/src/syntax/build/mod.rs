@@ -78,6 +78,8 @@ pub(super) struct Builder<'s> {
     distinct_attrs: HashMap<u64, Attr, FxBuildHasher>,
     known_types: KnownTypes,
     known_names: HashMap<&'s [u8], Ident, FxBuildHasher>,
+    /// Names of ops in generic form, with their quotes, that were found to be allowed.
+    op_names: HashMap<&'s [u8], Ident, FxBuildHasher>,
 }
 
 /// Types that single tokens stand for, so that they need no look-up.
@@ -137,6 +139,7 @@ impl<'s> Builder<'s> {
                 by_text: HashMap::default(),
             },
             known_names: HashMap::default(),
+            op_names: HashMap::default(),
         };
         builder.open_file();
         builder

@@ -37,9 +37,18 @@ pub(in super::super) struct Frame {
 impl<'s> Builder<'s> {
     /// `"dialect.op"`
     pub fn begin_generic(&mut self, tok: Tok) -> Result<(), Failure> {
+        let name = match self.op_names.get(self.bytes(tok)) {
+            Some(&known) => known,
+            None => self.new_op_name(tok)?,
+        };
+        self.begin(name, tok, true);
+        Ok(())
+    }
+
+    /// A name that no op had so far.
+    fn new_op_name(&mut self, tok: Tok) -> Result<Ident, Failure> {
         let name = self.name(tok);
-        let cx = self.cx.clone();
-        let text = cx.str(name);
+        let text = self.cx.str(name);
         if text.is_empty() {
             return Err(fail("E0120", tok.span(), "empty operation name is invalid"));
         }
@@ -51,7 +60,7 @@ impl<'s> Builder<'s> {
             ));
         }
         let dialect = text.split('.').next().unwrap_or_default();
-        if !self.options.allow_unregistered && !cx.registry().has_dialect(dialect) {
+        if !self.options.allow_unregistered && !self.cx.registry().has_dialect(dialect) {
             return Err(report(
                 Diagnostic::error(
                     "E0201",
@@ -61,8 +70,8 @@ impl<'s> Builder<'s> {
                 .help("pass --allow-unregistered-dialect to accept ops of unknown dialects"),
             ));
         }
-        self.begin(name, tok, true);
-        Ok(())
+        self.op_names.insert(self.bytes(tok), name);
+        Ok(name)
     }
 
     /// An op in its short form, by its full name.
@@ -288,8 +297,9 @@ impl<'s> Builder<'s> {
                 ));
             }
         };
-        props.extend_from_slice(&self.inherent[frame.inherent as usize..]);
+        let written = &self.inherent[frame.inherent as usize..];
         if !def.has_properties() {
+            props.extend_from_slice(written);
             if props.is_empty() {
                 return Ok((frame.attrs, none));
             }
@@ -304,11 +314,14 @@ impl<'s> Builder<'s> {
         props.retain(|p| is_inherent(p.0));
         let entries = cx.dict_entries(frame.attrs);
         if !entries.iter().any(|e| is_inherent(e.0)) {
+            props.extend_from_slice(written);
             return Ok((frame.attrs, cx.dict(props)));
         }
         let (inherent, discardable): (Vec<_>, Vec<_>) =
             entries.iter().partition(|e| is_inherent(e.0));
         merge(&mut props, inherent);
+        // The dictionary of a short form has the last word.
+        merge(&mut props, written.to_vec());
         Ok((cx.dict(discardable), cx.dict(props)))
     }
 }

@@ -289,9 +289,6 @@ impl Builder<'_> {
                 "memref layout mismatch between rank and affine map",
             ),
             AttrData::Strided { strides, .. } => {
-                if strides.contains(&0) {
-                    return Err(fail("E0199", close.span(), "strides must not be zero"));
-                }
                 (
                     strides.len(),
                     "expected the number of strides to match the rank",

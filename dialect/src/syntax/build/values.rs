@@ -103,6 +103,18 @@ impl<'s> Builder<'s> {
         Ok(())
     }
 
+    /// `%name#0` as the name of a block argument.
+    pub fn numbered_arg(&mut self, name: Tok, number: Tok) -> Result<Tok, Failure> {
+        match &self.bytes(number)[1..] {
+            [b'0'] => Ok(name),
+            _ => Err(fail(
+                "E0131",
+                number.span(),
+                "a block argument is one value, number 0",
+            )),
+        }
+    }
+
     /// Adds the types from the mark on as those of the op's last operands.
     pub fn typed_operands(&mut self, types: u32) {
         let end = mark(&self.types);
