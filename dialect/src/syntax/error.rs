@@ -107,39 +107,32 @@ fn unexpected(
     expected: &[String],
     text: &[u8],
 ) -> Diagnostic {
-    let expects = |what: &str| expected.iter().any(|e| e.trim_matches('"') == what);
+    // Tokens that the lexer makes of several others go by those.
+    let expected: Vec<&str> = expected
+        .iter()
+        .map(|e| e.trim_matches('"'))
+        .filter(|e| !e.starts_with("Known") && !matches!(*e, "Dims" | "Unranked"))
+        .collect();
     let word = tok.map(|t| String::from_utf8_lossy(&text[t.span()]).into_owned());
-    // Where an op may start, so may these.
-    let op = expects("String") && expects("Constant") || expects("arith.constant");
-    let message = if op && !expects(")") {
-        match (tok.map(|t| t.kind), &word) {
-            (Some(kind), Some(word)) if is_word(kind) => {
-                let tried = if word.contains('.') {
-                    String::new()
-                } else {
-                    format!(" (tried 'builtin.{word}' as well)")
-                };
-                return Diagnostic::error(
-                    "E0110",
-                    span,
-                    format!("custom op '{word}' is unknown{tried}"),
-                )
+    let message = match (wanted(&expected), tok.map(|t| t.kind), &word) {
+        (Wanted::Op, Some(kind), Some(word)) if is_word(kind) => {
+            let tried = if word.contains('.') {
+                String::new()
+            } else {
+                format!(" (tried 'builtin.{word}' as well)")
+            };
+            return Diagnostic::error("E0110", span, format!("custom op '{word}' is unknown{tried}"))
                 .label("no op is written like this")
                 .help("an op without a short form is written \"dialect.name\"(operands) : (types) -> types");
-            }
-            _ => "expected operation name in quotes".to_owned(),
         }
-    } else if expects("affine_map") {
-        "expected attribute value".to_owned()
-    } else if expects("tuple") && expects("(") {
-        "expected type".to_owned()
-    } else if expects("tuple") {
-        "expected non-function type".to_owned()
-    } else {
-        match expected {
-            [] => "unexpected token".to_owned(),
-            [one] => format!("expected {}", readable(one)),
-            _ => list(expected),
+        (Wanted::Op, ..) => "expected operation name in quotes".to_owned(),
+        (Wanted::Phrase(phrase), ..) => phrase.to_owned(),
+        (Wanted::OneOf, ..) => {
+            let shown: Vec<_> = expected.iter().take(6).map(|e| readable(e)).collect();
+            match shown.is_empty() {
+                true => "unexpected token".to_owned(),
+                false => format!("expected {}", shown.join(" or ")),
+            }
         }
     };
     let diagnostic = Diagnostic::error("E0111", span, message);
@@ -147,6 +140,49 @@ fn unexpected(
         Some(_) => diagnostic,
         None => diagnostic.label("the text ends here"),
     }
+}
+
+/// What a set of tokens amounts to.
+enum Wanted {
+    Op,
+    Phrase(&'static str),
+    OneOf,
+}
+
+fn wanted(expected: &[&str]) -> Wanted {
+    let has = |what: &str| expected.contains(&what);
+    let only = |all: &[&str]| expected.iter().all(|e| all.contains(e));
+    // Every word may be a name, so a place for names takes the words of the others too.
+    let phrase = if has("floordiv") && has("over") {
+        match (has("String"), has("-")) {
+            (true, _) => "expected attribute name",
+            (_, true) => "expected affine expression",
+            _ => "expected bare identifier",
+        }
+    } else if has("func") && has("cf.br") {
+        return Wanted::Op;
+    } else if has("over") && has(":") {
+        "expected operands, 'over', attributes or a type"
+    } else if has("affine_map") && has("Integer") && has("[") {
+        "expected attribute value"
+    } else if has("tuple") && has("tensor") {
+        if has("(") {
+            "expected type"
+        } else {
+            "expected non-function type"
+        }
+    } else if has("Ident") {
+        "expected a name"
+    } else if has("callsite") {
+        "expected location instance"
+    } else if has(":") && has("{") && only(&[":", "{", "<", "(", "["]) {
+        "expected ':' followed by operation type"
+    } else if has("=") && only(&["=", ",", ":"]) {
+        "expected '=' after SSA name"
+    } else {
+        return Wanted::OneOf;
+    };
+    Wanted::Phrase(phrase)
 }
 
 fn is_word(kind: Kind) -> bool {
@@ -161,18 +197,12 @@ fn readable(expected: &str) -> String {
         "Ident" => "a name",
         "String" => "a string",
         "Integer" => "an integer",
+        "Float" => "a float",
+        "AttrAlias" => "an alias",
         "Symbol" => "a symbol name",
         "Value" => "an SSA value",
         "Block" => "a block name",
         _ => return format!("'{name}'"),
     };
     words.to_owned()
-}
-
-fn list(expected: &[String]) -> String {
-    if expected.iter().any(|e| e.trim_matches('"') == "Ident") {
-        return "expected a name".to_owned();
-    }
-    let shown: Vec<_> = expected.iter().take(6).map(|e| readable(e)).collect();
-    format!("expected {}", shown.join(" or "))
 }

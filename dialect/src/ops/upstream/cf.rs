@@ -114,6 +114,19 @@ fn verify_cond_br(v: &mut OpVerifier) {
         );
         return;
     }
+    let weights = module
+        .attr(op, "branch_weights")
+        .and_then(|a| module.cx().as_i32_array(a));
+    if let Some(weights) = weights
+        && weights.len() != 2
+    {
+        let given = weights.len();
+        v.error(
+            "E0218",
+            format!("expects number of branch weights to match number of successors: {given} vs 2"),
+        );
+        return;
+    }
     let values: Vec<_> = module.operands(op).collect();
     if verify_successor(v, 0, &values[first.clone()]) {
         verify_successor(v, 1, &values[first.end..]);

@@ -320,9 +320,7 @@ impl Builder<'_> {
                     }
                     _ => {}
                 }
-                if negative
-                    && format.signedness == Signedness::Unsigned
-                    && !self.elements.in_array
+                if negative && format.signedness == Signedness::Unsigned && !self.elements.in_array
                 {
                     return Err(fail(
                         "E0193",

@@ -288,12 +288,10 @@ impl Builder<'_> {
                 map.dims as usize,
                 "memref layout mismatch between rank and affine map",
             ),
-            AttrData::Strided { strides, .. } => {
-                (
-                    strides.len(),
-                    "expected the number of strides to match the rank",
-                )
-            }
+            AttrData::Strided { strides, .. } => (
+                strides.len(),
+                "expected the number of strides to match the rank",
+            ),
             _ => return Ok(()),
         };
         if given == rank {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::super::text::bytes_of_ident;
+
 /// Appends a decimal number.
 pub(super) fn push_uint(out: &mut String, mut value: u64) {
     if value < 10 {
@@ -72,7 +74,7 @@ pub(super) fn push_name(out: &mut String, name: &str) {
     if is_bare(name) {
         out.push_str(name);
     } else {
-        push_string(out, name.as_bytes());
+        push_string(out, &bytes_of_ident(name));
     }
 }
 

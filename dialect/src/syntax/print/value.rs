@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use rustc_hash::FxBuildHasher;
 
+use super::super::text::bytes_of_ident;
 use super::affine::{push_map, push_set};
 use super::alias::{Aliases, Key};
 use super::dense;
@@ -376,7 +377,7 @@ impl<'c> ValueWriter<'c> {
                 col,
                 end,
             } => {
-                push_string(&mut self.out, cx.str(*file).as_bytes());
+                push_string(&mut self.out, &bytes_of_ident(cx.str(*file)));
                 self.position(&[*line, *col]);
                 match *end {
                     Some(end) if end == (*line, *col) => {}
@@ -393,7 +394,7 @@ impl<'c> ValueWriter<'c> {
                 }
             }
             LocData::Name { name, child } => {
-                push_string(&mut self.out, cx.str(*name).as_bytes());
+                push_string(&mut self.out, &bytes_of_ident(cx.str(*name)));
                 if *child != cx.unknown_loc() {
                     self.out.push('(');
                     self.list(std::iter::once(Item::Loc(*child)), ")");
