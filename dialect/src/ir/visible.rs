@@ -52,7 +52,7 @@ impl Checker<'_> {
             let visible = if module.value_block(value) == Some(block) {
                 graph || is_before(module, value, op)
             } else {
-                match self.from_outside(op, value) {
+                match self.comes_from_outside(op, value) {
                     Ok(visible) => visible,
                     Err(isolated) => {
                         let name = module.name_str(op);
@@ -90,7 +90,7 @@ impl Checker<'_> {
     ///
     /// # Errors
     /// The isolated op in between.
-    fn from_outside(&mut self, op: OpId, value: ValueId) -> Result<bool, OpId> {
+    fn comes_from_outside(&mut self, op: OpId, value: ValueId) -> Result<bool, OpId> {
         let module = self.module;
         let Some(def_block) = module.value_block(value) else {
             return Ok(false);
