@@ -27,9 +27,7 @@ fn ranks_fold_into_one_class_and_go_out_as_they_came() {
             .block_ops(module.body(module.root()))
             .filter(|&op| module.is(op, "builtin.module"))
             .count();
-        // In this case each rank reads its own result of a split, so their programs differ in more than names.
-        let split = cases[0].name.starts_with("mp+sp_amp-o1");
-        assert_eq!(classes, if split { 2 } else { 1 }, "{}", cases[0].name);
+        assert_eq!(classes, 1, "{}", cases[0].name);
         for case in &cases {
             check_round_trip(&module, case);
         }
@@ -66,7 +64,7 @@ fn misread(module: &Verified) -> Vec<String> {
         .collect()
 }
 
-/// In these cases the frontend left a split, of which each rank reads its own part.
+/// In these cases each rank reads its own part of a split, which one rank's program does not say.
 fn reads_own_part(name: &str) -> bool {
     name.contains("+sp_amp-o1")
 }
@@ -76,10 +74,7 @@ fn imported_layouts_go_together() {
     for cases in complete_groups() {
         let name = &cases[0].name;
         let findings = misread(&bring_in(&cases.iter().collect::<Vec<_>>()));
-        assert!(
-            findings.is_empty() || reads_own_part(name),
-            "{name}: {findings:#?}"
-        );
+        assert!(findings.is_empty(), "{name}: {findings:#?}");
     }
     for case in cases() {
         let findings = misread(&bring_in(&[&case]));

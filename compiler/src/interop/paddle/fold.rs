@@ -3,9 +3,9 @@
 //! Each rank's pair of programs is written as a key in which variables are numbered in order of appearance, ring ids are the
 //! axes they stand for, and slices have lengths but no starts. Ranks with one key are candidates for a class. A slice's
 //! starts must then follow from the rank's coordinates (`start = base + coordinate · length` over some axes); where they do
-//! not, the candidates are divided by them.
+//! not, the candidates are divided by them. A split of which each rank reads one part is a slice to this end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use prost::Message;
 use raddle_dialect::mesh::Mesh;
@@ -123,7 +123,10 @@ fn shifts(
                     .iter()
                     .map(|(m, starts)| (ranks[*m].rank, starts[i]))
                     .collect();
-                let shift = if everywhere {
+                let shift = if everywhere && op.kind == "split" {
+                    // One rank's program does not say that the others read other parts.
+                    Some(Vec::new())
+                } else if everywhere {
                     alone(mesh, here[0], size, window.extents[i])
                 } else {
                     together(mesh, &here, size)
@@ -185,7 +188,7 @@ fn fitting(mesh: &Mesh, (rank, start): (usize, i64), size: i64, extent: i64) -> 
 fn candidates(rank: &RankProgram, mesh: &Mesh) -> Candidates {
     let mut found = Candidates::default();
     for (at, op) in rank.main.ops.iter().enumerate() {
-        let Some(window) = window(&rank.main, op) else {
+        let Some(window) = window(&rank.main, op).filter(|_| op.kind != "split") else {
             continue;
         };
         let sets: Vec<_> = (0..window.sizes.len())
@@ -231,8 +234,17 @@ struct Window {
 }
 
 fn window(program: &Program, op: &Op) -> Option<Window> {
-    if Mapping::of_paddle(&op.kind)?.special != Special::Slice {
-        return None;
+    match Mapping::of_paddle(&op.kind)?.special {
+        Special::Slice => {}
+        Special::Split => {
+            let part = part(program, op)?;
+            return Some(Window {
+                starts: vec![part.index as i64 * part.size],
+                sizes: vec![part.size],
+                extents: vec![part.size * part.count as i64],
+            });
+        }
+        _ => return None,
     }
     let ints = |name| match op.attr(name)? {
         Value::Ints(v) => Some(v.iter().map(|&i| i64::from(i)).collect::<Vec<_>>()),
@@ -252,6 +264,54 @@ fn window(program: &Program, op: &Op) -> Option<Window> {
         sizes: starts.iter().zip(&ends).map(|(s, e)| e - s).collect(),
         starts,
         extents,
+    })
+}
+
+/// The only part of a split that is read.
+pub(super) struct Part {
+    /// Which part.
+    pub index: usize,
+    /// Of how many.
+    pub count: usize,
+    /// The dimension that is cut.
+    pub dim: i64,
+    /// The part's extent along it.
+    pub size: i64,
+}
+
+/// The only part of a split that is read, if there is one and the parts are equal and written plainly.
+pub(super) fn part(program: &Program, op: &Op) -> Option<Part> {
+    let outputs = op.output("Out");
+    let mut read = (0..outputs.len()).filter(|&i| program.reads(&outputs[i]));
+    let (Some(index), None) = (read.next(), read.next()) else {
+        return None;
+    };
+    let persists = |name: &String| program.var(name)?.desc.persistable;
+    let distinct: BTreeSet<_> = outputs.iter().collect();
+    if distinct.len() != outputs.len() || outputs.iter().any(|o| persists(o) == Some(true)) {
+        return None;
+    }
+    let dim = op.attr("axis")?.as_i64()?;
+    let sections = op.attr("sections")?.as_i64s()?;
+    let count = outputs.len();
+    let extent = |name: &String| {
+        let desc = &program.var(name)?.desc.r#type;
+        let dims = &desc.lod_tensor.as_ref()?.tensor.dims;
+        dims.get(usize::try_from(dim).ok()?).copied()
+    };
+    let size = extent(&outputs[index])?;
+    let whole = extent(op.input("X").first()?)?;
+    let said = op.attr("num")?.as_i64()?;
+    let plain = count > 1
+        && size > 0
+        && size.checked_mul(count as i64) == Some(whole)
+        && sections.is_empty()
+        && said == count as i64;
+    plain.then_some(Part {
+        index,
+        count,
+        dim,
+        size,
     })
 }
 
@@ -299,8 +359,13 @@ impl<'a> Key<'a> {
     fn op(&mut self, program: &Program, op: &'a Op) {
         self.text(op.kind.as_bytes());
         self.text(format!("{:?}", op.is_target).as_bytes());
-        self.slots(&op.inputs);
-        self.slots(&op.outputs);
+        self.slots(&op.inputs, 0);
+        // The part that is read comes first, whichever it is.
+        let first = match Mapping::of_paddle(&op.kind).map(|m| m.special) {
+            Some(Special::Split) => part(program, op).map_or(0, |part| part.index),
+            _ => 0,
+        };
+        self.slots(&op.outputs, first);
         let window = window(program, op);
         for (name, value) in &op.attrs {
             self.text(name.as_bytes());
@@ -336,12 +401,14 @@ impl<'a> Key<'a> {
         }
     }
 
-    fn slots(&mut self, slots: &'a [Slot]) {
+    fn slots(&mut self, slots: &'a [Slot], first: usize) {
         self.bytes.extend((slots.len() as u32).to_le_bytes());
         for slot in slots {
             self.text(slot.name.as_bytes());
             self.bytes.extend((slot.args.len() as u32).to_le_bytes());
-            for arg in &slot.args {
+            let (before, from) = slot.args.split_at(first.min(slot.args.len()));
+            let (read, after) = from.split_at(from.len().min(1));
+            for arg in read.iter().chain(before).chain(after) {
                 let next = self.names.len() as u32;
                 let number = *self.numbers.entry(arg).or_insert(next);
                 if number == next {

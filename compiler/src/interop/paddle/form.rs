@@ -8,6 +8,7 @@
 //! | op | `paddle.attrs` | attributes that differ from op to op: scopes, call stacks |
 //! | op | `paddle.ring` | which of the rings over the op's axes it used |
 //! | op | `paddle.implicit` | a reshape between shapes of one element, `[]` and `[1]`, which Paddle does not tell apart |
+//! | op | `paddle.parts` | of a split that became a slice, the names of the parts that nothing reads |
 //! | argument | `paddle.name` | the data input's name |
 //! | class | `paddle.ranks` | per rank its rings, and its names where they differ from those in the functions |
 //!
@@ -34,6 +35,8 @@ pub(super) const RING: &str = "paddle.ring";
 pub(super) const NAME: &str = "paddle.name";
 /// Marks a reshape that Paddle does without being told: it is not exported.
 pub(super) const IMPLICIT: &str = "paddle.implicit";
+/// On a slice that was a split: the names of the parts that nothing reads.
+pub(super) const PARTS: &str = "paddle.parts";
 /// The axes that may shift a slice; only while importing.
 pub(super) const OPEN: &str = "paddle.open";
 /// Tables of a function.

@@ -1,6 +1,6 @@
 //! One rank's program as read: messages checked and taken apart, but nothing interpreted yet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use prost::Message;
 use raddle_dialect::diag::{Diagnostic, Diagnostics};
@@ -22,6 +22,7 @@ pub(super) struct Program {
     /// What else the message holds.
     pub header: Header,
     index: HashMap<String, usize, FxBuildHasher>,
+    read: HashSet<String, FxBuildHasher>,
 }
 
 /// What a program carries besides variables and ops.
@@ -106,6 +107,7 @@ impl Program {
                 forward_block: block.forward_block_idx,
             },
             index: HashMap::default(),
+            read: HashSet::default(),
         };
         program.take_block(cx, block, diagnostics);
         (diagnostics.len() == before).then_some(program)
@@ -128,6 +130,8 @@ impl Program {
         for (index, desc) in block.ops.into_iter().enumerate() {
             let at = self.loc(cx, index);
             if let Some(op) = take_op(desc, at, diagnostics) {
+                self.read
+                    .extend(op.inputs.iter().flat_map(|s| s.args.iter().cloned()));
                 self.ops.push(op);
             }
         }
@@ -142,6 +146,11 @@ impl Program {
     /// A variable by name.
     pub(super) fn var(&self, name: &str) -> Option<&Var> {
         self.index.get(name).map(|&at| &self.vars[at])
+    }
+
+    /// Whether any op reads a variable.
+    pub(super) fn reads(&self, name: &str) -> bool {
+        self.read.contains(name)
     }
 
     /// The message for an exporter's program.

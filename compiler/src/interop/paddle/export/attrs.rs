@@ -134,6 +134,13 @@ impl Source<'_> {
     }
 }
 
+/// The attributes of the op's form, as far as they do not follow from the op apart from its role.
+pub(super) fn kept(module: &Module, op: OpId, form: &Form) -> Attrs {
+    let role = module.str_attr(op, "dist.role").and_then(role_code);
+    let role = role.map(|role| ("op_role", Value::Int(role)));
+    fill(form, role.as_slice(), &own(module, op))
+}
+
 /// The attributes that `paddle.attrs` gives an op.
 fn own(module: &Module, op: OpId) -> Attrs {
     let cx = module.cx();

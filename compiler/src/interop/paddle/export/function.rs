@@ -7,10 +7,11 @@ use raddle_dialect::ir::{BlockId, Module, OpId, Type, ValueId};
 use raddle_dialect::mesh::Mesh;
 use rustc_hash::FxBuildHasher;
 
-use super::super::form::{FORM, Form, IMPLICIT, NAMES, RING};
+use super::super::form::{FORM, Form, IMPLICIT, NAMES, PARTS, RING};
 use super::super::mapping::{Mapping, Special};
+use super::super::mesh_file::position;
 use super::super::tables::{ProgramTable, RankTable};
-use super::attrs::{Source, part};
+use super::attrs::{Source, kept, part};
 use super::groups::{Group, Groups};
 use super::values::{Event, Unit, Value, Values};
 
@@ -103,6 +104,9 @@ impl<'a, 'd> Exporter<'a, 'd> {
 
     fn op(&mut self, op: OpId) {
         self.want_names(op);
+        if self.split(op).is_some() {
+            return;
+        }
         match self.mapping(op) {
             Some(mapping) => {
                 if let Some((inputs, outputs)) = self.slots(op, mapping) {
@@ -365,6 +369,53 @@ impl<'a, 'd> Exporter<'a, 'd> {
             outputs[0].1.push(out);
         }
         self.push(first, mapping, inputs, outputs);
+    }
+
+    /// Exports a slice that was a split as one, if it still is what the rank reads of it.
+    fn split(&mut self, op: OpId) -> Option<()> {
+        let (module, cx) = (self.module, self.module.cx());
+        let rest = cx.as_string_array(module.attr(op, PARTS)?)?;
+        let form = self.form(op).filter(|form| form.kind == "split")?;
+        let ints = |name| cx.as_i64_array(module.attr(op, name)?);
+        let (dims, starts, sizes) = (ints("dims")?, ints("starts")?, ints("sizes")?);
+        let axes = cx.as_array(module.attr(op, "axes")?)?;
+        let (&[dim], &[start], &[size], &[axes]) = (&dims[..], &starts[..], &sizes[..], axes)
+        else {
+            return None;
+        };
+        let shift = position(self.mesh, self.rank, &cx.as_string_array(axes)?) as i64;
+        let start = start.checked_add(size.checked_mul(shift)?)?;
+        let (shape, _) = cx.as_tensor(module.ty(module.operand(op, 0)))?;
+        let count = rest.len() as i64 + 1;
+        let index = usize::try_from(start.checked_div(size)?).ok()?;
+        if size.checked_mul(count) != shape.get(usize::try_from(dim).ok()?).copied()
+            || start % size != 0
+            || index > rest.len()
+        {
+            return None;
+        }
+        let part = module.result(op, 0);
+        let mut outputs: Vec<Value> = rest
+            .into_iter()
+            .map(|name| {
+                let value = self.values.temporary(module.ty(part));
+                let name = self.renamed(name);
+                self.values.want(value, &name);
+                value
+            })
+            .collect();
+        outputs.insert(index, self.values.get(module, part));
+        let x = self.values.get(module, module.operand(op, 0));
+        let inputs = vec![("X".to_owned(), vec![x])];
+        let outputs = vec![("Out".to_owned(), outputs)];
+        self.events.push(Event::Unit(Unit {
+            kind: form.kind.clone(),
+            inputs: ordered(inputs, &form.inputs),
+            outputs: ordered(outputs, &form.outputs),
+            attrs: kept(module, op, form),
+            is_target: form.is_target,
+        }));
+        Some(())
     }
 
     /// Adds an op that stands for a part of a `dist` op.

@@ -3,8 +3,12 @@
 use raddle_dialect::ir::{Attr, OpId};
 use raddle_dialect::ops::{Count, Group, OPERAND_SEGMENTS, RESULT_SEGMENTS};
 
-use super::super::form::{IMPLICIT, NAMES};
-use super::super::mapping::{Mapping, Special};
+use super::super::fold::Part;
+use super::super::form::{IMPLICIT, NAMES, PARTS};
+use super::super::mapping::{Mapping, Special, role_of};
+use super::super::mesh_file::position;
+use super::super::program::Op;
+use super::super::value::Value;
 use super::function::Builder;
 use super::slots::Parts;
 
@@ -163,5 +167,40 @@ impl<'a> Builder<'a, '_, '_> {
             created.push(any);
         }
         Some(created)
+    }
+
+    /// A split of which each rank reads the part at its coordinate.
+    pub(super) fn part(
+        &mut self,
+        at: usize,
+        op: &'a Op,
+        mapping: &'static Mapping,
+        (inputs, outputs): (Parts<'a>, Parts<'a>),
+        part: &Part,
+        axes: &[String],
+    ) {
+        let loc = self.source.program.loc(self.cx, at);
+        let role = op.attr("op_role").and_then(Value::as_i64).unwrap_or(0);
+        let here = position(self.source.mesh, self.source.ranks[0], axes) as i64;
+        let start = (part.index as i64 - here) * part.size;
+        let (mut names, ty) = (outputs.names, outputs.types[part.index]);
+        let name = names.remove(part.index);
+        let slice = self.rw.build(
+            "dist.slice",
+            loc,
+            &inputs.values,
+            &[ty],
+            &[
+                ("dims", self.cx.i64_array(&[part.dim])),
+                ("starts", self.cx.i64_array(&[start])),
+                ("sizes", self.cx.i64_array(&[part.size])),
+                ("axes", self.cx.array(&[self.cx.string_array(axes)])),
+                ("dist.role", self.cx.string(role_of(role))),
+                (NAMES, self.cx.string_array(&[name])),
+                (PARTS, self.cx.string_array(&names)),
+            ],
+        );
+        self.values.insert(name, self.rw.result(slice, 0));
+        self.record(at, op, mapping, &[slice]);
     }
 }

@@ -10,9 +10,9 @@ use raddle_dialect::ir::{Attr, BlockId, Context, Rewriter, ValueId};
 use raddle_dialect::mesh::Mesh;
 use rustc_hash::FxBuildHasher;
 
-use super::super::fold::{Candidates, Shifts};
+use super::super::fold::{Candidates, Shifts, part};
 use super::super::form::Forms;
-use super::super::mapping::{LOSS_ROLE, Mapping, Reading, role_of};
+use super::super::mapping::{LOSS_ROLE, Mapping, Reading, Special, role_of};
 use super::super::mesh_file::Rings;
 use super::super::program::{Op, Program};
 use super::super::tables::tensor_type;
@@ -155,6 +155,12 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
         ) else {
             return self.abandon(at, op);
         };
+        if mapping.special == Special::Split
+            && let Some([shift]) = self.source.shifts.get(&at).map(Vec::as_slice)
+            && let Some(part) = part(self.source.program, op)
+        {
+            return self.part(at, op, mapping, (inputs, outputs), &part, shift);
+        }
         let reading = Reading {
             cx: self.cx,
             mapping,

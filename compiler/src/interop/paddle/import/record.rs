@@ -2,7 +2,7 @@
 
 use raddle_dialect::ir::{Attr, OpId};
 
-use super::super::form::{ATTRS, FORM, Form, OPEN, RING};
+use super::super::form::{ATTRS, FORM, Form, OPEN, PARTS, RING};
 use super::super::mapping::{Mapping, Writing};
 use super::super::program::Op;
 use super::super::value::Value;
@@ -26,7 +26,12 @@ impl<'a> Builder<'a, '_, '_> {
             rank: self.source.ranks[0],
             ring: op.attr("ring_id").and_then(Value::as_i64),
         };
-        let (form, own) = Form::of(op, &writing.attrs());
+        let mut computed = writing.attrs();
+        if self.rw.attr(created[0], PARTS).is_some() {
+            // The slice does not say how it was a split.
+            computed.retain(|(name, _)| *name == "op_role");
+        }
+        let (form, own) = Form::of(op, &computed);
         let form = self.body.forms.add(self.cx, &form);
         let form = self.cx.i64_attr(form);
         let own: Vec<_> = own
