@@ -113,6 +113,18 @@ impl Expressions {
             .results(op)
             .map(|r| cx.display(module.ty(r)).to_string())
             .collect();
+        if name == "dist.split" {
+            // Each part is a window.
+            let dim = module.i64_attr(op, "dim").unwrap();
+            let (shape, _) = cx.as_tensor(module.ty(module.result(op, 0))).unwrap();
+            let size = shape[dim as usize];
+            return (0..types.len())
+                .map(|i| {
+                    let window = vec![format!("{dim}: {} {size}", i as i64 * size)];
+                    self.op("dist.slice", &window, &types[i..=i], operands.clone())[0]
+                })
+                .collect();
+        }
         let activation = match module.str_attr(op, "activation") {
             None | Some("none") => return self.op(name, &attrs, &types, operands),
             Some("relu") => ("relu", vec![]),
