@@ -3,7 +3,7 @@
 mod programs;
 
 use programs::inspect::{classes, computing, count, function, messages, run};
-use programs::{Clip, LossScaling, Optimizer, Spec, build};
+use programs::{BiasReduction, Clip, LossScaling, Optimizer, Spec, build};
 use raddle_dialect::diag::{Diagnostic, Severity};
 use raddle_dialect::ir::{FloatKind, Module, OpId, Verified};
 
@@ -133,7 +133,7 @@ fn sequence_parallel_keeps_the_scale_and_warns() {
             ["the gradient of bias @b0_out is the mean over [\"mp\"], that of its weight the sum"]
         );
         let summed = Spec {
-            scaled_bias_gradient: false,
+            bias_reduction: BiasReduction::Sum,
             ..spec
         };
         assert!(messages(&check(&summed).1, Severity::Warning).is_empty());
@@ -244,6 +244,24 @@ fn a_global_norm_keeps_the_removed_terms() {
     };
     assert_eq!(stack(first), 12);
     assert_eq!(stack(rest), 9 + 1);
+}
+
+/// With clip factors that are not the same on all ranks, the bias is not either: that is said, not hidden.
+#[test]
+fn ranks_that_clip_differently_are_warned_of() {
+    let warned = |clip| {
+        let (_, found) = check(&Spec {
+            clip,
+            ..Spec::default()
+        });
+        messages(&found, Severity::Warning)
+            .iter()
+            .filter(|m| m.contains("may update bias @b0_out differently"))
+            .count()
+    };
+    assert_eq!(warned(Clip::PerRank), 1);
+    assert_eq!(warned(Clip::GlobalStack), 0);
+    assert_eq!(warned(Clip::Norm), 0);
 }
 
 #[test]
@@ -417,4 +435,91 @@ fn split_class(module: Verified, ranks: [(&str, &[i64]); 2]) -> Verified {
         rewriter.set_attr(op, "dist.ranks", Some(cx.array(&[entry])));
     }
     programs::checked(module)
+}
+
+#[test]
+fn reductions_of_sequence_parallel_gradients_become_those_over_the_other_axes() {
+    let reductions = [
+        (BiasReduction::Sum, 1, 1),
+        (BiasReduction::Scaled, 1, 2),
+        (BiasReduction::Average, 1, 2),
+        (BiasReduction::Joint, 1, 1),
+    ];
+    for (bias_reduction, reduced, scaled) in reductions {
+        let spec = Spec {
+            dp: 2,
+            sequence_parallel: true,
+            bias_reduction,
+            ..Spec::default()
+        };
+        let (module, found) = check(&spec);
+        let warned = !messages(&found, Severity::Warning).is_empty();
+        assert_eq!(
+            warned,
+            bias_reduction != BiasReduction::Sum,
+            "{bias_reduction:?}"
+        );
+        // From the bias gradient to the optimizer: one reduction over the data axis, and what divides.
+        let step = function(&module, classes(&module)[0].1, "step");
+        let parameter = |op: OpId| module.defining_op(module.operand(op, 0));
+        let update = module.walk(step).find(|&op| {
+            module.is(op, "dist.adamw")
+                && parameter(op).is_some_and(|l| module.symbol_attr(l, "global") == Some("b0_out"))
+        });
+        let (mut reductions, mut scales) = (0, 0);
+        let mut at = module.operand(update.expect("the bias has an optimizer"), 1);
+        while let Some(op) = module.defining_op(at) {
+            match module.name_str(op) {
+                "dist.all_reduce" => {
+                    assert_eq!(module.axes_attr(op, "axes"), ["dp"]);
+                    reductions += 1;
+                }
+                "dist.scale" => scales += 1,
+                _ => break,
+            }
+            at = module.operand(op, 0);
+        }
+        assert_eq!(
+            (reductions, scales),
+            (reduced, scaled),
+            "{bias_reduction:?}"
+        );
+    }
+}
+
+#[test]
+fn a_group_over_two_axes_keeps_the_bias_on_one_rank() {
+    let (module, _) = check(&Spec {
+        dp: 2,
+        mp: 4,
+        grid: true,
+        ..Spec::default()
+    });
+    let ranks = |index: usize| {
+        let class = classes(&module)[index].1;
+        let mesh = raddle_dialect::mesh::Mesh::of(&module, class).unwrap();
+        raddle_dialect::mesh::RankSet::from_module(&module, class, &mesh)
+            .unwrap()
+            .ranks(&mesh)
+    };
+    assert_eq!(ranks(0), [0, 4]);
+    assert_eq!(ranks(1), [1, 2, 3, 5, 6, 7]);
+}
+
+/// Gradients written out instead of `add_grad`: what only serves the bias is found backward from its optimizer.
+#[test]
+fn written_out_gradients_are_left_out_too() {
+    for sequence_parallel in [false, true] {
+        let spec = Spec {
+            dp: 2,
+            explicit: true,
+            sequence_parallel,
+            ..Spec::default()
+        };
+        let (module, _) = check(&spec);
+        let [first, rest] = [classes(&module)[0].1, classes(&module)[1].1];
+        let sums = [first, rest].map(|class| count(&module, class, "step", "dist.reduce_sum"));
+        // After a reduce_scatter each rank has the gradient of its own piece, so all of them go on summing it.
+        assert_eq!(sums, if sequence_parallel { [2, 2] } else { [2, 1] });
+    }
 }

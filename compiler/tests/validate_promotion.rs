@@ -4,7 +4,7 @@
 mod programs;
 
 use programs::inspect::run;
-use programs::{Clip, LossScaling, Optimizer, Spec, build};
+use programs::{BiasReduction, Clip, LossScaling, Optimizer, Spec, build};
 use proptest::prelude::*;
 use raddle_compiler::bundle::lower;
 use raddle_dialect::diag::Diagnostics;
@@ -89,9 +89,22 @@ fn specs() -> impl Strategy<Value = Spec> {
         Just(LossScaling::Combined),
         Just(LossScaling::Local)
     ];
-    let flags = any::<[bool; 6]>();
+    let reduction = prop_oneof![
+        Just(BiasReduction::Sum),
+        Just(BiasReduction::Scaled),
+        Just(BiasReduction::Average),
+        Just(BiasReduction::Joint)
+    ];
+    let flags = (any::<[bool; 7]>(), reduction);
     (shape, amp, optimizer, clip, scaling, flags).prop_map(
-        |((layers, dp, mp, sequence_parallel), amp, optimizer, clip, loss_scaling, flags)| Spec {
+        |(
+            (layers, dp, mp, sequence_parallel),
+            amp,
+            optimizer,
+            clip,
+            loss_scaling,
+            (flags, bias_reduction),
+        )| Spec {
             layers,
             dp,
             mp,
@@ -104,8 +117,10 @@ fn specs() -> impl Strategy<Value = Spec> {
             residual: flags[1],
             tied_bias: flags[2],
             bias: !(flags[3] && flags[4]),
-            scaled_bias_gradient: flags[4],
-            bias_first: flags[5],
+            bias_reduction,
+            bias_first: flags[4],
+            explicit: flags[5] && flags[3],
+            grid: flags[6],
         },
     )
 }

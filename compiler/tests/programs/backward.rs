@@ -2,8 +2,8 @@
 
 use raddle_dialect::ir::ValueId;
 
-use super::Builder;
 use super::forward::{Linear, Pair};
+use super::{BiasReduction, Builder};
 
 impl Builder<'_> {
     pub fn backward(&mut self, pairs: &[Pair], loss: ValueId) {
@@ -70,33 +70,13 @@ impl Builder<'_> {
     ) -> ValueId {
         let mut dproduct = dout;
         if let (Some(b), Some(bias)) = (linear.b, linear.bias) {
-            let first = self.spec.bias_first && row_parallel;
-            let (product, types) = (
-                linear.product,
-                [linear.product, b].map(|v| self.rewriter.ty(v)),
-            );
-            let operands = if first {
-                [b, product, dout]
+            let db;
+            (dproduct, db) = self.add_backward(linear.product, b, dout, row_parallel);
+            let db = if row_parallel && self.spec.sequence_parallel {
+                self.reduce_bias(db)
             } else {
-                [product, b, dout]
+                self.data_parallel(db)
             };
-            let results = if first { [types[1], types[0]] } else { types };
-            let sizes = self.cx.i32_array(&[1, 1]);
-            let op = self.op(
-                "dist.add_grad",
-                &operands,
-                &results,
-                &[("resultSegmentSizes", sizes)],
-            );
-            dproduct = self.rewriter.result(op, usize::from(first));
-            let db = self.rewriter.result(op, usize::from(!first));
-            let mut db = self.data_parallel(db);
-            if row_parallel && self.spec.sequence_parallel {
-                db = self.all_reduce(db, "sum", &["mp"]);
-                if self.spec.scaled_bias_gradient {
-                    db = self.scale(db, 1.0 / self.spec.mp as f64);
-                }
-            }
             let db = self.cast(db, self.cx.f32());
             self.parameters[bias].gradients.push(db);
         }
@@ -121,6 +101,53 @@ impl Builder<'_> {
         let dw = self.cast(dw, self.cx.f32());
         self.parameters[linear.weight].gradients.push(dw);
         dx
+    }
+
+    /// The gradients of a product and of the bias added to it.
+    fn add_backward(
+        &mut self,
+        product: ValueId,
+        bias: ValueId,
+        dout: ValueId,
+        row_parallel: bool,
+    ) -> (ValueId, ValueId) {
+        let types = [product, bias].map(|v| self.rewriter.ty(v));
+        if self.spec.explicit {
+            let attrs = [
+                ("dims", self.cx.i64_array(&[0, 1])),
+                ("keep_dims", self.cx.bool_attr(false)),
+            ];
+            let db = self.value("dist.reduce_sum", &[dout], types[1], &attrs);
+            return (dout, db);
+        }
+        let first = self.spec.bias_first && row_parallel;
+        let operands = if first {
+            [bias, product, dout]
+        } else {
+            [product, bias, dout]
+        };
+        let results = if first { [types[1], types[0]] } else { types };
+        let sizes = [("resultSegmentSizes", self.cx.i32_array(&[1, 1]))];
+        let op = self.op("dist.add_grad", &operands, &results, &sizes);
+        let result = |index| self.rewriter.result(op, index);
+        (result(usize::from(first)), result(usize::from(!first)))
+    }
+
+    /// A sequence-parallel bias gradient, reduced over the data axis and the tensor axes.
+    fn reduce_bias(&mut self, gradient: ValueId) -> ValueId {
+        let axes = self.spec.tensor_axes();
+        if self.spec.bias_reduction == BiasReduction::Joint {
+            return self.all_reduce(gradient, "avg", &self.spec.all_axes());
+        }
+        let gradient = self.data_parallel(gradient);
+        match self.spec.bias_reduction {
+            BiasReduction::Average => self.all_reduce(gradient, "avg", axes),
+            BiasReduction::Scaled => {
+                let sum = self.all_reduce(gradient, "sum", axes);
+                self.scale(sum, 1.0 / self.spec.mp as f64)
+            }
+            _ => self.all_reduce(gradient, "sum", axes),
+        }
     }
 
     /// The mean of a gradient over the data axis.

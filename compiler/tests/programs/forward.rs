@@ -149,7 +149,7 @@ impl Builder<'_> {
         shape[0] = SEQUENCE;
         let ty = self.cx.tensor(&shape, self.element());
         let attrs = [
-            ("axes", self.cx.string_array(&["mp"])),
+            ("axes", self.cx.string_array(self.spec.tensor_axes())),
             ("dim", self.cx.i64_attr(0)),
         ];
         self.value("dist.all_gather", &[x], ty, &attrs)
@@ -158,14 +158,14 @@ impl Builder<'_> {
     /// Over the tensor axis: the sum, or one piece of it along the sequence.
     pub fn reduce(&mut self, x: ValueId) -> ValueId {
         if !self.spec.sequence_parallel {
-            return self.all_reduce(x, "sum", &["mp"]);
+            return self.all_reduce(x, "sum", self.spec.tensor_axes());
         }
         let mut shape = self.shape(x);
         shape[0] = SEQUENCE / self.spec.mp;
         let ty = self.cx.tensor(&shape, self.element());
         let attrs = [
             ("reduction", self.cx.string("sum")),
-            ("axes", self.cx.string_array(&["mp"])),
+            ("axes", self.cx.string_array(self.spec.tensor_axes())),
             ("dim", self.cx.i64_attr(0)),
         ];
         self.value("dist.reduce_scatter", &[x], ty, &attrs)

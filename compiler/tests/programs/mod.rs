@@ -42,8 +42,12 @@ pub struct Spec {
     pub tied_bias: bool,
     /// Row-parallel layers have a bias.
     pub bias: bool,
-    /// The gradient of sequence-parallel biases is scaled by 1/mp after its reduction.
-    pub scaled_bias_gradient: bool,
+    /// How the gradient of sequence-parallel biases is reduced over the tensor axes.
+    pub bias_reduction: BiasReduction,
+    /// Gradients of adds are written out: the gradient of a bias is a reduce_sum, that of the product is what came in.
+    pub explicit: bool,
+    /// Four tensor ranks are a grid of two axes, `mp` and `np`; a broadcast runs over both at once.
+    pub grid: bool,
     /// The bias is the first operand of its add.
     pub bias_first: bool,
 }
@@ -72,6 +76,18 @@ pub enum Clip {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BiasReduction {
+    /// Summed.
+    Sum,
+    /// Summed, then divided by the number of ranks, as Paddle does.
+    Scaled,
+    /// Averaged.
+    Average,
+    /// Averaged together with the data axis.
+    Joint,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossScaling {
     None,
     /// Flags are combined over all ranks.
@@ -95,9 +111,30 @@ impl Default for Spec {
             residual: false,
             tied_bias: false,
             bias: true,
-            scaled_bias_gradient: true,
+            bias_reduction: BiasReduction::Scaled,
+            explicit: false,
+            grid: false,
             bias_first: false,
         }
+    }
+}
+
+impl Spec {
+    /// The axes of tensor parallelism.
+    pub fn tensor_axes(&self) -> &'static [&'static str] {
+        if self.grid && self.mp == 4 {
+            &["mp", "np"]
+        } else {
+            &["mp"]
+        }
+    }
+
+    /// All axes but those of size 1.
+    pub fn all_axes(&self) -> Vec<&'static str> {
+        let data = (self.dp > 1).then_some("dp");
+        data.into_iter()
+            .chain(self.tensor_axes().iter().copied())
+            .collect()
     }
 }
 
@@ -161,7 +198,10 @@ impl<'m> Builder<'m> {
     fn program(spec: &Spec, cx: &Arc<Context>, module: &'m mut Module) {
         let mut rewriter = Rewriter::new(module);
         let loc = cx.file_loc("program", 1, 1);
-        let mut axes = vec![("mp", spec.mp)];
+        let mut axes = match spec.tensor_axes() {
+            &[axis] => vec![(axis, spec.mp)],
+            both => both.iter().map(|&axis| (axis, 2)).collect(),
+        };
         if spec.dp > 1 {
             axes.insert(0, ("dp", spec.dp));
         }
@@ -202,13 +242,17 @@ impl<'m> Builder<'m> {
             &[scalar],
         );
         // The data axis cuts the batch, the tensor axis, with sequence parallelism, the sequence.
-        let axis = |name: &str, there: bool| -> Box<[Ident]> {
-            there.then(|| cx.ident(name)).into_iter().collect()
+        let axes = |names: &[&str], there: bool| -> Box<[Ident]> {
+            names
+                .iter()
+                .filter(|_| there)
+                .map(|name| cx.ident(name))
+                .collect()
         };
         let layout = cx.attr(AttrData::Layout(LayoutData {
             dims: Box::new([
-                axis("mp", spec.sequence_parallel),
-                axis("dp", spec.dp > 1),
+                axes(spec.tensor_axes(), spec.sequence_parallel),
+                axes(&["dp"], spec.dp > 1),
                 Box::default(),
             ]),
             partial: Box::default(),
@@ -348,7 +392,12 @@ impl<'m> Builder<'m> {
         let cx = self.cx.clone();
         let loc = cx.file_loc("program", 1, 1);
         let dims = (0..shape.len()).map(|d| match sharded {
-            Some(dim) if dim == d => Box::from([cx.ident("mp")]),
+            Some(dim) if dim == d => self
+                .spec
+                .tensor_axes()
+                .iter()
+                .map(|a| cx.ident(a))
+                .collect(),
             _ => Box::default(),
         });
         let layout = cx.attr(AttrData::Layout(LayoutData {
@@ -376,15 +425,15 @@ impl<'m> Builder<'m> {
             &[("value", cx.f64_attr(value))],
         );
         let mut at = self.rewriter.result(filled, 0);
-        let mut axes = Vec::new();
+        let mut all: Vec<&[&str]> = Vec::new();
         if kind == "parameter" && self.spec.dp > 1 {
-            axes.push("dp");
+            all.push(&["dp"]);
         }
         if kind == "parameter" && sharded.is_none() {
-            axes.push("mp");
+            all.push(self.spec.tensor_axes());
         }
-        for axis in axes {
-            let attrs = [("axes", cx.string_array(&[axis])), ("root", cx.i64_attr(0))];
+        for axes in all {
+            let attrs = [("axes", cx.string_array(axes)), ("root", cx.i64_attr(0))];
             let op = self
                 .rewriter
                 .build("dist.broadcast", loc, &[at], &[ty], &attrs);

@@ -52,11 +52,7 @@ impl Builder<'_> {
         }
         let mut found = self.value("dist.any_of", &flags, flag, &[]);
         if self.spec.loss_scaling == LossScaling::Combined {
-            let axes: &[&str] = if self.spec.dp > 1 {
-                &["dp", "mp"]
-            } else {
-                &["mp"]
-            };
+            let axes = &self.spec.all_axes();
             let number = cx.tensor(&[1], cx.int_type(32));
             found = self.value("dist.cast", &[found], number, &[]);
             found = self.all_reduce(found, "max", axes);
@@ -129,7 +125,7 @@ impl Builder<'_> {
         let mut parts = Vec::new();
         if !shares.is_empty() {
             let sum = self.total(&shares);
-            parts.push(self.all_reduce(sum, "sum", &["mp"]));
+            parts.push(self.all_reduce(sum, "sum", self.spec.tensor_axes()));
         }
         if !whole.is_empty() {
             parts.push(self.total(&whole));

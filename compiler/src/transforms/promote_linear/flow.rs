@@ -59,6 +59,9 @@ pub struct Flow {
     pub terms: Vec<Term>,
     /// Ops of a loss scaling group whose scale or counters others read.
     pub scaling: Vec<OpId>,
+    /// An op that brings in something that ranks over the layer's axes may not have in common, such as a clip factor that each
+    /// makes of its own norm. Then the bias drifts apart on them, and the first rank's will be everyone's.
+    pub drifts: Option<OpId>,
 }
 
 /// Follows the flow.
@@ -200,6 +203,17 @@ impl FlowWalk<'_, '_> {
         let def = module.def_of(op);
         if def.is_some_and(|d| d.effects == Effects::Communicates) {
             return self.collective(op, partial);
+        }
+        let foreign = operands
+            .iter()
+            .zip(module.operands(op))
+            .filter(|(o, _)| o.is_none());
+        let gradient = is_optimizer(def)
+            .then(|| module.operand_in(op, "grad"))
+            .flatten();
+        let varies = |value| Some(value) != gradient && !self.is_uniform(value);
+        if self.flow.drifts.is_none() && foreign.into_iter().any(|(_, value)| varies(value)) {
+            self.flow.drifts = Some(op);
         }
         if partial && !is_linear(self.facts, op, &operands) {
             return Err(format!(

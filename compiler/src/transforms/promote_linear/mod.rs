@@ -272,6 +272,22 @@ fn report(facts: &Facts, plans: &[Plan], cx: &mut PassCx) {
             };
             cx.remark("R0701", module.loc(linear.comm), message);
         }
+        if let Some(op) = plan.flow.drifts {
+            let name = &plan.name;
+            cx.report(
+                Diagnostic::warning(
+                    "W0704",
+                    module.loc(op),
+                    format!("the ranks over {axes} may update bias @{name} differently; now all of them get the first one's"),
+                )
+                .note(
+                    None,
+                    "the bias is said to be the same on these ranks, but something that goes into its update, such as a clip \
+                     factor or an overflow flag, is each rank's own",
+                )
+                .help("reduce the norm or the flag over these axes first"),
+            );
+        }
         if let Some(reduction) = plan.flow.reductions.iter().find(|r| r.scaled) {
             let name = &plan.name;
             cx.report(
