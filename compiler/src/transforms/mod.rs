@@ -4,4 +4,5 @@ pub mod canonicalize;
 pub mod cse;
 pub mod dce;
 pub mod fuse_linear;
+pub mod lower_to_linalg;
 pub mod promote_linear;

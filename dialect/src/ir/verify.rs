@@ -130,7 +130,7 @@ fn unregistered(module: &Module, op: OpId, options: VerifyOptions, found: &mut D
             )
             .label("the dialect has no such op"),
         );
-    } else if !options.allow_unregistered {
+    } else if !options.allow_unregistered && !module.cx().registry().accepts_dialect(dialect) {
         found.push(
             Diagnostic::error(
                 "E0201",

@@ -90,6 +90,12 @@ impl Registry {
         Self { by_name, dialects }
     }
 
+    /// Whether ops, types and attributes of this dialect are taken without being asked to: those of registered dialects, and
+    /// those of MLIR's other dialects, which are kept as they are and left to MLIR to verify.
+    pub fn accepts_dialect(&self, dialect: &str) -> bool {
+        self.has_dialect(dialect) || upstream::FOREIGN_DIALECTS.contains(&dialect)
+    }
+
     /// Whether any registered op is of this dialect.
     pub fn has_dialect(&self, dialect: &str) -> bool {
         self.dialects.contains(&dialect)

@@ -2,6 +2,28 @@
 //!
 //! They verify with MLIR's messages and print as MLIR prints them. Their attributes are properties in the generic form.
 
+/// MLIR's dialects that passes lower to or that other compilers mix in. Their ops mean nothing here; MLIR's own tools verify
+/// them.
+pub const FOREIGN_DIALECTS: &[&str] = &[
+    "affine",
+    "bufferization",
+    "complex",
+    "gpu",
+    "index",
+    "linalg",
+    "llvm",
+    "math",
+    "memref",
+    "nvgpu",
+    "nvvm",
+    "scf",
+    "shape",
+    "sparse_tensor",
+    "tensor",
+    "ub",
+    "vector",
+];
+
 pub mod arith;
 pub mod builtin;
 pub mod cf;

@@ -173,7 +173,7 @@ impl Builder<'_> {
                 .help("a dialect's name starts with a letter or '_'"),
             ));
         }
-        if !self.options.allow_unregistered && !self.cx.registry().has_dialect(name) {
+        if !self.options.allow_unregistered && !self.cx.registry().accepts_dialect(name) {
             return Err(report(
                 Diagnostic::error(
                     "E0173",

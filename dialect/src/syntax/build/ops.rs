@@ -60,7 +60,7 @@ impl<'s> Builder<'s> {
             ));
         }
         let dialect = text.split('.').next().unwrap_or_default();
-        if !self.options.allow_unregistered && !self.cx.registry().has_dialect(dialect) {
+        if !self.options.allow_unregistered && !self.cx.registry().accepts_dialect(dialect) {
             return Err(report(
                 Diagnostic::error(
                     "E0201",
