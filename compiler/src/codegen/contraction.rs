@@ -54,7 +54,7 @@ impl Operand {
         } else {
             0
         };
-        let common = stride | (self.offset | self.batch_stride) * bytes | 16;
+        let common = stride | ((self.offset | self.batch_stride) * bytes) | 16;
         1 << common.trailing_zeros()
     }
 }

@@ -19,6 +19,7 @@ pub mod error;
 #[cfg(feature = "llvm")]
 mod llvm;
 pub mod nvptx;
+pub mod oracle;
 pub mod program;
 pub mod tiling;
 

@@ -3,7 +3,8 @@
 use raddle_compiler::codegen::nvptx::{Parameter, Ptx};
 use raddle_ptxsim::{Argument, Delivery, Launch, Memory, Module, Outcome, Pointer};
 
-use super::inputs::Inputs;
+use raddle_compiler::codegen::KernelDescription;
+use raddle_compiler::codegen::oracle::{self, Comparison, Inputs, Results};
 
 /// One run's memory after it.
 pub struct Ran {
@@ -12,12 +13,21 @@ pub struct Ran {
 }
 
 impl Ran {
-    pub fn bytes(&self, parameter: Parameter) -> Option<&[u8]> {
+    /// Compares all that the kernel wrote with what it should have.
+    pub fn compare(&self, kernel: &KernelDescription, inputs: &Inputs) -> Comparison {
+        let results = Results {
+            output: self.bytes(Parameter::Output),
+            auxiliary: self.bytes(Parameter::AuxiliaryOutput),
+            bias_gradient: self.bytes(Parameter::BiasGradient),
+        };
+        oracle::compare(kernel, inputs, &results)
+    }
+
+    fn bytes(&self, parameter: Parameter) -> Option<&[u8]> {
         let found = self
             .pointers
             .iter()
             .find(|(other, _)| *other == parameter)?;
-        assert!(self.memory.is_initialised(found.1) || parameter == Parameter::Output);
         Some(self.memory.bytes(found.1))
     }
 }

@@ -1,5 +1,7 @@
 //! `raddle kernel`: one kernel of a linear layer as LLVM IR, PTX, machine code, disassembly, or as a report.
 
+mod simulate;
+
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -41,7 +43,7 @@ pub struct Options {
     #[arg(long, value_parser = extent(), default_value_t = 1)]
     batch: u64,
     /// Instead of one kernel: those of the linear layers of an MLIR program, assembled, one line each.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "n", "k", "batch", "emit", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "n", "k", "batch", "emit", "output", "run"])]
     program: Option<PathBuf>,
     #[command(flatten)]
     operands: Operands,
@@ -49,6 +51,8 @@ pub struct Options {
     epilogue: Epilogue,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    run: simulate::Run,
 }
 
 /// How the matrices lie in memory: a is the kernel's first input, b its second, c its result.
@@ -180,6 +184,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     }
     let kernel = options.description();
     let emitted = nvptx::emit_tuned(&kernel, target, output.tile)?;
+    if options.run.run.is_some() {
+        return simulate::run(&emitted.ptx, &options.run);
+    }
     let toolkit = Toolkit::discover();
     let bytes = match output.emit {
         Emit::Llvm => emitted.ir.into_bytes(),
