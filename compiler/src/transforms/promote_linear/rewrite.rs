@@ -124,6 +124,10 @@ impl Rewrite<'_, '_> {
         let mut sources = Vec::new();
         for &op in &plan.removed {
             let op = self.copied.op(op);
+            // What serves two biases and nothing else is in both plans.
+            if self.rewriter.is_erased(op) {
+                continue;
+            }
             let operands: Vec<_> = self.rewriter.operands(op).collect();
             sources.extend(
                 operands
@@ -149,6 +153,9 @@ impl Rewrite<'_, '_> {
     /// A bias gradient that is whole from the start need not be reduced over the layer's axes; a division stays.
     fn reduce_less(&mut self, reduction: &Reduction, plan: &Plan) {
         let op = self.copied.op(reduction.op);
+        if self.rewriter.is_erased(op) {
+            return;
+        }
         let (operand, result) = (self.rewriter.operand(op, 0), self.rewriter.result(op, 0));
         let averages = self.rewriter.str_attr(op, "reduction") == Some("avg");
         if reduction.rest.is_empty() {
