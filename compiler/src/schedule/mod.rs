@@ -12,9 +12,11 @@ pub mod check;
 pub mod cost;
 pub mod error;
 mod graph;
+pub mod kinds;
 pub mod list;
 pub mod memory;
 pub mod report;
+pub mod search;
 pub mod simulate;
 pub mod torch_csv;
 
