@@ -209,6 +209,14 @@ impl<'p> Builder<'p> {
                 return true;
             }
         }
+        // Nothing fits, but waiting costs more idle time than there is: run what is ready, late as it makes the next step.
+        if let (Some((fill, _)), Some(budget)) = (filler, policy.budget)
+            && policy.flexible == Flexible::Yes
+            && self.idle[r] + (now - self.free[r]).max(0.0) + (soonest - now) > budget[r] + 1e-12
+        {
+            self.run(r, fill.kind, fill.stage, fill.j, now);
+            return true;
+        }
         if soonest.is_finite() {
             self.events.push(Reverse(Moment(soonest, r as u32)));
         }

@@ -77,7 +77,7 @@ fn run(p: &Problem, pool: &mut Pool<'_>, progress: Progress<'_>) {
         progress(0.35, pool.best_score());
     }
     let mut random = Random(11);
-    for (keep, share, heat) in [(6, 0.4, 1.0), (2, 0.5, 0.5), (1, 1.0, 0.25)] {
+    for (keep, share, heat) in [(6, 0.15, 0.0), (6, 0.4, 1.0), (2, 0.5, 0.5), (1, 1.0, 0.25)] {
         if pool.done() {
             return;
         }
@@ -85,6 +85,9 @@ fn run(p: &Problem, pool: &mut Pool<'_>, progress: Progress<'_>) {
         let starts = pool.entries();
         let work = pool.left() * share / starts.len() as f64;
         for lists in starts {
+            // Too few moves for so many steps do not cool down; then little heat is better.
+            let runs = work / (2.0 * pool::RUN * p.len() as f64);
+            let heat = heat * (runs / (2.0 * p.len() as f64)).min(1.0);
             let how = Annealing { work, heat, window: 24, deadline: pool.deadline() };
             let found = local::improve(p, lists, how, &mut random);
             pool.spend(work);

@@ -35,8 +35,9 @@ pub fn cheap(p: &Problem, pool: &mut Pool<'_>) {
         refill(&table, pool, 2);
     }
     if p.stages == p.ranks {
-        for stretch in [1.0, 0.9, 1.1, 1.25, 1.5, 2.0, 0.75] {
-            let table = ahead(p, &warm_ups(p, stretch));
+        let ways = [(1.0, 0), (1.0, 1), (1.0, 2), (0.9, 0), (1.1, 0), (1.25, 0), (1.5, 0), (2.0, 0), (0.75, 0)];
+        for (stretch, more) in ways {
+            let table = ahead(p, &warm_ups(p, stretch, more));
             refill(&table, pool, TARGETS.len());
             if pool.done() {
                 return;
@@ -97,14 +98,15 @@ fn from_kinds(p: &Problem) -> Vec<Vec<Vec<u32>>> {
 }
 
 /// How many forwards each rank runs before its first input gradient comes back: as many as fit in the round trip, times
-/// `stretch`, but never more than memory holds or the rank before runs.
-fn warm_ups(p: &Problem, stretch: f64) -> Vec<usize> {
+/// `stretch`, and `more` where there is a round trip; but never more than memory holds or the rank before runs.
+fn warm_ups(p: &Problem, stretch: f64, more: usize) -> Vec<usize> {
     let mut trip = 0.0;
     let mut warm = vec![1; p.stages];
     for s in (0..p.stages).rev() {
         let room = if p.act[s] > 0.0 { ((p.limit[s] + 1e-9) / p.act[s]).min(p.m as f64) as usize } else { p.m };
         let fit = (stretch * trip / p.mean[F][s].max(1e-12) + 1e-9).min(p.m as f64) as usize;
-        warm[s] = (1 + fit).min(room).max(1);
+        let more = if trip > 0.0 { more } else { 0 };
+        warm[s] = (1 + fit + more).min(room).max(1);
         trip += p.mean[F][s] + p.mean[I][s] + if s > 0 { 2.0 * p.hop[s - 1] } else { 0.0 };
     }
     for s in 1..p.stages {
