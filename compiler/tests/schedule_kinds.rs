@@ -10,21 +10,40 @@ use raddle_compiler::schedule::{CommModel, Costs, Report, Schedule, Setting, eva
 use serde_json::Value;
 
 fn data(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lit-tests/data/schedules").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../lit-tests/data/schedules")
+        .join(name);
     let file = std::fs::File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut text = String::new();
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("gzip");
+    flate2::read::GzDecoder::new(file)
+        .read_to_string(&mut text)
+        .expect("gzip");
     serde_json::from_str(&text).expect("json")
 }
 
 fn schedule(kind: Kind, ranks: u32, microbatches: u32, chunks: u32) -> Schedule {
-    let shape = Shape { ranks, microbatches, chunks, round: None };
-    let (lists, _) = lists(kind, shape).unwrap_or_else(|| panic!("{} follows no rule", kind.name()));
-    Schedule::new(lists).unwrap_or_else(|e| panic!("{} p{ranks} m{microbatches} v{chunks}: {e}", kind.name()))
+    let shape = Shape {
+        ranks,
+        microbatches,
+        chunks,
+        round: None,
+    };
+    let (lists, _) =
+        lists(kind, shape).unwrap_or_else(|| panic!("{} follows no rule", kind.name()));
+    Schedule::new(lists)
+        .unwrap_or_else(|e| panic!("{} p{ranks} m{microbatches} v{chunks}: {e}", kind.name()))
 }
 
 fn report(schedule: &Schedule, costs: Costs) -> Report {
-    evaluate(schedule, &Setting { costs, ..Setting::default() }, CommModel::Dep).expect("sound")
+    evaluate(
+        schedule,
+        &Setting {
+            costs,
+            ..Setting::default()
+        },
+        CommModel::Dep,
+    )
+    .expect("sound")
 }
 
 #[test]
@@ -32,7 +51,12 @@ fn same_lists_as_pytorch() {
     let data = data("pipeval.json.gz");
     let mut compared = 0;
     for (name, text) in data["schedules"].as_object().expect("schedules") {
-        let Some(stem) = name.strip_prefix("torch/").and_then(|n| n.strip_suffix(".compute.csv")) else { continue };
+        let Some(stem) = name
+            .strip_prefix("torch/")
+            .and_then(|n| n.strip_suffix(".compute.csv"))
+        else {
+            continue;
+        };
         let parts: Vec<&str> = stem.split('_').collect();
         let number = |i: usize| parts[i][1..].parse::<u32>().expect("number");
         let kind = match parts[0] {
@@ -58,13 +82,19 @@ fn same_lists_as_paddle() {
     let mut compared = 0;
     for row in data.as_array().expect("rows") {
         let number = |key: &str| row[key].as_u64().expect("number") as u32;
-        let (p, m, v) = (number("pp_degree"), number("num_micro_batches"), number("vpp_degree"));
+        let (p, m, v) = (
+            number("pp_degree"),
+            number("num_micro_batches"),
+            number("vpp_degree"),
+        );
         let kind = match row["schedule"].as_str().expect("name") {
             "FThenB" => Kind::FThenB,
             "1F1B" => Kind::OneFOneB,
             "Eager1F1B" => Kind::Eager1F1B,
             "ZBH1" => Kind::ZbH1Paddle,
-            "VPP" if m % p == 0 && v > 1 && row["attrs"]["split_backward"] == false => Kind::Interleaved1F1B,
+            "VPP" if m % p == 0 && v > 1 && row["attrs"]["split_backward"] == false => {
+                Kind::Interleaved1F1B
+            }
             _ => continue,
         };
         if !row["errors"].as_object().is_none_or(|e| e.is_empty()) {
@@ -74,14 +104,23 @@ fn same_lists_as_paddle() {
         if kind == Kind::Interleaved1F1B && m == p {
             continue;
         }
-        let shape = Shape { ranks: p, microbatches: m, chunks: v, round: Some(p) };
+        let shape = Shape {
+            ranks: p,
+            microbatches: m,
+            chunks: v,
+            round: Some(p),
+        };
         let (ours, _) = lists(kind, shape).expect("follows a rule");
         for (stage, theirs) in row["stages"].as_array().expect("stages").iter().enumerate() {
             let jobs: Vec<String> = ours[stage]
                 .iter()
                 .flat_map(|action| action.ops())
                 .map(|op| {
-                    let chunk = if v > 1 { (op.stage.0 / p).to_string() } else { String::new() };
+                    let chunk = if v > 1 {
+                        (op.stage.0 / p).to_string()
+                    } else {
+                        String::new()
+                    };
                     let name = match op.kind.letter() {
                         'F' => "forward",
                         'B' => "backward",
@@ -91,8 +130,16 @@ fn same_lists_as_paddle() {
                     format!("{name}{chunk}:{}", op.microbatch.0)
                 })
                 .collect();
-            let theirs = theirs.as_str().expect("jobs").trim_end_matches(" optimizer:0");
-            assert_eq!(jobs.join(" "), theirs, "{} p{p} m{m} v{v} stage {stage}", kind.name());
+            let theirs = theirs
+                .as_str()
+                .expect("jobs")
+                .trim_end_matches(" optimizer:0");
+            assert_eq!(
+                jobs.join(" "),
+                theirs,
+                "{} p{p} m{m} v{v} stage {stage}",
+                kind.name()
+            );
             compared += 1;
         }
     }

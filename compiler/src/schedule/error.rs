@@ -116,6 +116,9 @@ pub enum ScheduleError {
     /// A name that is no kind.
     #[error("`{name}` is not a schedule kind")]
     UnknownKind { name: String, known: String },
+    /// A name that is no communication model.
+    #[error("`{name}` is not a communication model")]
+    UnknownModel { name: String, known: String },
 }
 
 impl ScheduleError {
@@ -143,6 +146,7 @@ impl ScheduleError {
             ScheduleError::TooLarge { .. } => "S0019",
             ScheduleError::KindSetting { .. } => "S0020",
             ScheduleError::UnknownKind { .. } => "S0021",
+            ScheduleError::UnknownModel { .. } => "S0022",
         }
     }
 
@@ -165,7 +169,8 @@ impl ScheduleError {
             ScheduleError::OverMemory { peak, .. } => format!("the smallest limit that would do is {peak}"),
             ScheduleError::LimitTooSmall { smallest, .. } => format!("the smallest limit that would do is {smallest}"),
             ScheduleError::CostCount { wanted, .. } => format!("give one number, or {wanted} separated by `/`"),
-            ScheduleError::UnknownKind { known, .. } => format!("known kinds: {known}"),
+            ScheduleError::UnknownKind { known, .. } => format!("known kinds: {known}, file"),
+            ScheduleError::UnknownModel { known, .. } => format!("known models: {known}"),
             _ => return None,
         })
     }

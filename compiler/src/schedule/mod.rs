@@ -6,24 +6,36 @@
 //! schedule can beat.
 
 pub mod action;
+mod backward;
 pub mod bound;
 mod channel;
 pub mod check;
 pub mod cost;
 pub mod error;
 mod graph;
+pub mod job_list;
+pub mod json;
 pub mod kinds;
 pub mod list;
 pub mod memory;
+pub mod mlir_text;
+pub mod optimizer;
 pub mod report;
+pub mod request;
 pub mod search;
 pub mod simulate;
+pub mod svg;
+pub mod table;
 pub mod torch_csv;
+pub mod trace;
+pub mod transfers;
 
 pub use action::{Action, Compute, Direction, MicrobatchId, Op, RankId, StageId};
 pub use check::check;
 pub use cost::{Costs, Memory, PerIndex};
 pub use error::ScheduleError;
+pub use kinds::Kind;
 pub use list::{Placement, Schedule};
 pub use report::{Report, Setting, evaluate};
+pub use request::{Backward, Made, Request, make};
 pub use simulate::{CommModel, simulate};

@@ -9,7 +9,12 @@ use crate::schedule::action::{Action, Compute, Op};
 /// The list of one rank, for m ≥ 2p.
 pub fn list(shape: Shape, rank: u32) -> Vec<Action> {
     let (p, m) = (shape.ranks, shape.microbatches);
-    let mut v = V { steps: Steps::default(), first: rank, second: 2 * p - 1 - rank, weights: VecDeque::new() };
+    let mut v = V {
+        steps: Steps::default(),
+        first: rank,
+        second: 2 * p - 1 - rank,
+        weights: VecDeque::new(),
+    };
     let after = p - rank - 1;
     for _ in 0..2 * after {
         v.forward(v.first);
@@ -78,17 +83,26 @@ impl V {
 
     fn backward(&mut self, stage: u32) {
         let j = self.next_backward(stage);
-        self.steps.list.push(Action::compute(Compute::Backward, stage, j));
+        self.steps
+            .list
+            .push(Action::compute(Compute::Backward, stage, j));
     }
 
     fn split(&mut self, stage: u32) {
         let j = self.next_backward(stage);
-        self.steps.list.push(Action::compute(Compute::InputGrad, stage, j));
-        self.weights.push_back(Op::new(Compute::WeightGrad, stage, j));
+        self.steps
+            .list
+            .push(Action::compute(Compute::InputGrad, stage, j));
+        self.weights
+            .push_back(Op::new(Compute::WeightGrad, stage, j));
     }
 
     fn either(&mut self, stage: u32, split: bool) {
-        if split { self.split(stage) } else { self.backward(stage) }
+        if split {
+            self.split(stage)
+        } else {
+            self.backward(stage)
+        }
     }
 
     fn weight(&mut self) {
@@ -98,7 +112,11 @@ impl V {
     }
 
     fn overlap(&mut self, forward: u32, backward: u32) {
-        let next = self.steps.next.entry((Compute::Forward, forward)).or_default();
+        let next = self
+            .steps
+            .next
+            .entry((Compute::Forward, forward))
+            .or_default();
         let f = Op::new(Compute::Forward, forward, *next);
         *next += 1;
         let b = Op::new(Compute::Backward, backward, self.next_backward(backward));
@@ -106,7 +124,11 @@ impl V {
     }
 
     fn next_backward(&mut self, stage: u32) -> u32 {
-        let next = self.steps.next.entry((Compute::Backward, stage)).or_default();
+        let next = self
+            .steps
+            .next
+            .entry((Compute::Backward, stage))
+            .or_default();
         *next += 1;
         *next - 1
     }

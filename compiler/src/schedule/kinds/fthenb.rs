@@ -10,6 +10,8 @@ pub fn list(shape: Shape, rank: u32) -> Vec<Action> {
         (0..shape.microbatches).map(move |j| Action::compute(kind, chunk * shape.ranks + rank, j))
     };
     let forwards = (0..shape.chunks).flat_map(|chunk| all(Compute::Forward, chunk));
-    let backwards = (0..shape.chunks).rev().flat_map(|chunk| all(Compute::Backward, chunk));
+    let backwards = (0..shape.chunks)
+        .rev()
+        .flat_map(|chunk| all(Compute::Backward, chunk));
     forwards.chain(backwards).collect()
 }

@@ -129,10 +129,13 @@ impl Kind {
         if name == "gpipe" {
             return Ok(Kind::FThenB);
         }
-        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| ScheduleError::UnknownKind {
-            name: name.to_owned(),
-            known: Kind::ALL.map(Kind::name).join(", "),
-        })
+        Kind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| ScheduleError::UnknownKind {
+                name: name.to_owned(),
+                known: Kind::ALL.map(Kind::name).join(", "),
+            })
     }
 
     /// How many chunks a rank has if the user does not say.
@@ -154,12 +157,18 @@ impl Kind {
 
     /// Whether the kind comes out of the search rather than out of a rule.
     pub fn is_searched(self) -> bool {
-        matches!(self, Kind::ZbV | Kind::VHalf | Kind::VMin | Kind::Auto | Kind::AutoV)
+        matches!(
+            self,
+            Kind::ZbV | Kind::VHalf | Kind::VMin | Kind::Auto | Kind::AutoV
+        )
     }
 
     /// Whether its backwards are split if the user does not say.
     pub fn splits_backward(self) -> bool {
-        matches!(self, Kind::ZbH1 | Kind::ZbH1Paddle | Kind::ZbH2 | Kind::DualPipeV) || self.is_searched()
+        matches!(
+            self,
+            Kind::ZbH1 | Kind::ZbH1Paddle | Kind::ZbH2 | Kind::DualPipeV
+        ) || self.is_searched()
     }
 }
 
@@ -187,7 +196,10 @@ pub fn lists(kind: Kind, shape: Shape) -> Option<(Vec<Vec<Action>>, Option<Strin
         Kind::ZbV => zb_v::list,
         _ => return None,
     };
-    Some(((0..shape.ranks).map(|rank| of_rank(shape, rank)).collect(), note))
+    Some((
+        (0..shape.ranks).map(|rank| of_rank(shape, rank)).collect(),
+        note,
+    ))
 }
 
 /// A list under construction: the next micro-batch of every kind of step is counted per stage.

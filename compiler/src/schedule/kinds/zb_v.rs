@@ -49,6 +49,8 @@ pub fn list(shape: Shape, rank: u32) -> Vec<Action> {
     for stage in [second, first] {
         while run(Compute::WeightGrad, stage) {}
     }
-    steps.list.retain(|action| action.ops()[0].microbatch.0 < shape.microbatches);
+    steps
+        .list
+        .retain(|action| action.ops()[0].microbatch.0 < shape.microbatches);
     steps.list
 }

@@ -96,7 +96,11 @@ impl<'p> Builder<'p> {
     pub fn new(problem: &'p Problem) -> Builder<'p> {
         Builder {
             problem,
-            next: [vec![0; problem.stages], vec![0; problem.stages], vec![0; problem.stages]],
+            next: [
+                vec![0; problem.stages],
+                vec![0; problem.stages],
+                vec![0; problem.stages],
+            ],
             end: vec![f64::NAN; problem.len()],
             free: vec![0.0; problem.ranks],
             first: vec![f64::INFINITY; problem.ranks],
@@ -122,7 +126,8 @@ impl<'p> Builder<'p> {
                 }
                 stuck = true;
                 let now = self.free.iter().copied().fold(0.0, f64::max);
-                self.events.extend((0..self.problem.ranks as u32).map(|r| Reverse(Moment(now, r))));
+                self.events
+                    .extend((0..self.problem.ranks as u32).map(|r| Reverse(Moment(now, r))));
                 continue;
             };
             if self.free[r as usize] > now {
@@ -132,8 +137,15 @@ impl<'p> Builder<'p> {
                 stuck = false;
             }
         }
-        let score = if self.left == 0 { self.problem.score(&self.first, &self.free) } else { Score::WORST };
-        (std::mem::replace(&mut self.lists, vec![Vec::new(); self.problem.ranks]), score)
+        let score = if self.left == 0 {
+            self.problem.score(&self.first, &self.free)
+        } else {
+            Score::WORST
+        };
+        (
+            std::mem::replace(&mut self.lists, vec![Vec::new(); self.problem.ranks]),
+            score,
+        )
     }
 
     fn reset(&mut self) {
@@ -148,7 +160,8 @@ impl<'p> Builder<'p> {
         self.last_kind.fill(W);
         self.idle.fill(0.0);
         self.events.clear();
-        self.events.extend((0..self.problem.ranks as u32).map(|r| Reverse(Moment(0.0, r))));
+        self.events
+            .extend((0..self.problem.ranks as u32).map(|r| Reverse(Moment(0.0, r))));
         self.left = self.problem.len();
         for (list, stages) in self.lists.iter_mut().zip(&self.problem.stages_of) {
             list.reserve(stages.len() * self.problem.m * self.problem.kinds);
@@ -164,7 +177,9 @@ impl<'p> Builder<'p> {
         let mut filler: Option<(Candidate, [f64; 2])> = None;
         for s in p.stages_of[r].iter().map(|s| *s as usize) {
             for kind in [F, I] {
-                let Some(c) = self.candidate(kind, s) else { continue };
+                let Some(c) = self.candidate(kind, s) else {
+                    continue;
+                };
                 if kind == F && !self.has_room(r, s, c.j, reserve) {
                     continue;
                 }
@@ -246,10 +261,19 @@ impl<'p> Builder<'p> {
             None => 0.0,
             Some((before, hop)) => {
                 let end = self.end[before];
-                if end.is_nan() { f64::INFINITY } else { end + hop }
+                if end.is_nan() {
+                    f64::INFINITY
+                } else {
+                    end + hop
+                }
             }
         };
-        Some(Candidate { kind, stage: s, j, ready })
+        Some(Candidate {
+            kind,
+            stage: s,
+            j,
+            ready,
+        })
     }
 
     /// The oldest micro-batch of a rank and what its forwards there still need.
@@ -263,7 +287,10 @@ impl<'p> Builder<'p> {
         if oldest >= p.m {
             return (oldest, 0.0);
         }
-        let needs = mine.iter().map(|s| *s as usize).filter(|s| self.next[F][*s] as usize <= oldest);
+        let needs = mine
+            .iter()
+            .map(|s| *s as usize)
+            .filter(|s| self.next[F][*s] as usize <= oldest);
         (oldest, needs.map(|s| p.act[s]).sum())
     }
 

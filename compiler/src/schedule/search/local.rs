@@ -28,7 +28,12 @@ pub struct Annealing {
 }
 
 /// Anneals from `lists` and gives the best lists met, with their score.
-pub fn improve(p: &Problem, lists: Vec<Vec<u32>>, how: Annealing, random: &mut Random) -> Option<(Vec<Vec<u32>>, Score)> {
+pub fn improve(
+    p: &Problem,
+    lists: Vec<Vec<u32>>,
+    how: Annealing,
+    random: &mut Random,
+) -> Option<(Vec<Vec<u32>>, Score)> {
     let mut state = State::new(p, lists)?;
     let mut best = (state.lists.clone(), state.score);
     let mean = p.time.iter().sum::<f64>() / p.len() as f64;
@@ -42,7 +47,9 @@ pub fn improve(p: &Problem, lists: Vec<Vec<u32>>, how: Annealing, random: &mut R
         // What a move may cost is drawn first, so that an estimate can turn it down.
         let allowed = -how.heat * mean * left * left * random.unit().max(1e-300).ln();
         state.work += MOVE;
-        let Some(change) = state.pick(how.window, random) else { continue };
+        let Some(change) = state.pick(how.window, random) else {
+            continue;
+        };
         if state.attempt(change, allowed) && state.score.beats(&best.1) {
             best = (state.lists.clone(), state.score);
             if p.reaches_bound(&best.1) {
@@ -98,7 +105,18 @@ impl<'p> State<'p> {
         }
         let end = clock.end.clone();
         let tail = vec![0.0; p.len()];
-        let mut state = State { p, clock, lists, end, tail, place, score, energy: 0.0, work: 0.0, path: Vec::new() };
+        let mut state = State {
+            p,
+            clock,
+            lists,
+            end,
+            tail,
+            place,
+            score,
+            energy: 0.0,
+            work: 0.0,
+            path: Vec::new(),
+        };
         state.energy = state.energy_of(&score);
         state.measure();
         Some(state)
@@ -106,7 +124,10 @@ impl<'p> State<'p> {
 
     fn energy_of(&self, score: &Score) -> f64 {
         let ranks = self.p.ranks;
-        let mean = (0..ranks).map(|r| self.clock.last[r] - self.clock.first[r]).sum::<f64>() / ranks as f64;
+        let mean = (0..ranks)
+            .map(|r| self.clock.last[r] - self.clock.first[r])
+            .sum::<f64>()
+            / ranks as f64;
         score.first + 0.1 * mean + 0.01 * score.second
     }
 
@@ -114,7 +135,8 @@ impl<'p> State<'p> {
     fn attempt(&mut self, change: Change, allowed: f64) -> bool {
         let Change { rank, from, to } = change;
         shift(&mut self.lists[rank], from, to);
-        let promising = self.estimate(change) <= self.score.first + allowed + 1e-9 * self.score.first;
+        let promising =
+            self.estimate(change) <= self.score.first + allowed + 1e-9 * self.score.first;
         if promising {
             self.work += RUN * self.p.len() as f64;
         }
@@ -143,13 +165,21 @@ impl<'p> State<'p> {
         let list = &self.lists[change.rank];
         let (low, high) = (change.from.min(change.to), change.from.max(change.to));
         let base = self.base(change.rank);
-        let mut free = if low == 0 { 0.0 } else { self.end[list[low - 1] as usize] };
+        let mut free = if low == 0 {
+            0.0
+        } else {
+            self.end[list[low - 1] as usize]
+        };
         // Ends of the window after the move; small, so kept on the side.
         let mut ends = [0.0f64; MOST_WINDOW];
         for i in low..=high {
             let op = list[i] as usize;
             let before = p.before[op];
-            let arrived = if before == NONE { 0.0 } else { self.end[before as usize] + p.lag[op] };
+            let arrived = if before == NONE {
+                0.0
+            } else {
+                self.end[before as usize] + p.lag[op]
+            };
             free = free.max(arrived) + p.time[op];
             ends[i - low] = free;
         }
@@ -171,7 +201,12 @@ impl<'p> State<'p> {
     fn base(&self, rank: usize) -> f64 {
         match self.p.objective {
             Objective::Span => self.clock.first[rank],
-            Objective::Makespan => self.clock.first.iter().copied().fold(f64::INFINITY, f64::min),
+            Objective::Makespan => self
+                .clock
+                .first
+                .iter()
+                .copied()
+                .fold(f64::INFINITY, f64::min),
         }
     }
 
@@ -199,14 +234,17 @@ impl<'p> State<'p> {
             self.tail[op] = own.max(self.cross_tail(op));
         }
         let late = |r: usize| self.clock.last[r] - self.base(r);
-        let worst = (0..p.ranks).max_by(|a, b| late(*a).total_cmp(&late(*b))).unwrap_or(0);
+        let worst = (0..p.ranks)
+            .max_by(|a, b| late(*a).total_cmp(&late(*b)))
+            .unwrap_or(0);
         self.path.clear();
         let (mut r, mut at) = (worst, self.lists[worst].len() - 1);
         loop {
             let op = self.lists[r][at] as usize;
             let start = self.end[op] - p.time[op];
             let before = p.before[op];
-            let own = at > 0 && self.end[self.lists[r][at - 1] as usize] >= start - 1e-9 * start.abs().max(1e-9);
+            let own = at > 0
+                && self.end[self.lists[r][at - 1] as usize] >= start - 1e-9 * start.abs().max(1e-9);
             self.path.push((r as u32, at as u32, own));
             if own {
                 at -= 1;
@@ -252,7 +290,15 @@ impl<'p> State<'p> {
             let r = random.below(self.p.ranks);
             let at = random.below(self.lists[r].len());
             let away = 1 + random.below(window);
-            (r, at, if random.unit() < 0.5 { at.saturating_sub(away) } else { at + away })
+            (
+                r,
+                at,
+                if random.unit() < 0.5 {
+                    at.saturating_sub(away)
+                } else {
+                    at + away
+                },
+            )
         };
         let list = &self.lists[rank];
         let want = want.min(list.len() - 1);

@@ -48,7 +48,9 @@ const LONG: usize = 4000;
 pub fn search(p: &Problem, effort: Effort, progress: Progress<'_>) -> Found {
     let start = Instant::now();
     let limit = effort.time_limit.unwrap_or(Duration::from_secs(3600));
-    let deadline = start.checked_add(limit).unwrap_or(start + Duration::from_secs(3600));
+    let deadline = start
+        .checked_add(limit)
+        .unwrap_or(start + Duration::from_secs(3600));
     let mut pool = Pool::new(p, effort.work, deadline);
     run(p, &mut pool, progress);
     let (lists, score) = pool.into_best();
@@ -88,7 +90,12 @@ fn run(p: &Problem, pool: &mut Pool<'_>, progress: Progress<'_>) {
             // Too few moves for so many steps do not cool down; then little heat is better.
             let runs = work / (2.0 * pool::RUN * p.len() as f64);
             let heat = heat * (runs / (2.0 * p.len() as f64)).min(1.0);
-            let how = Annealing { work, heat, window: 24, deadline: pool.deadline() };
+            let how = Annealing {
+                work,
+                heat,
+                window: 24,
+                deadline: pool.deadline(),
+            };
             let found = local::improve(p, lists, how, &mut random);
             pool.spend(work);
             if let Some((lists, score)) = found {

@@ -43,7 +43,13 @@ pub struct Pattern {
 impl Pattern {
     /// Places one micro-batch at a period; `delay` is the chance with which a step is put off, `extra` the time by which a
     /// step is put off beyond its arrival on each chunk's way up and way down.
-    pub fn place(p: &Problem, period: f64, delay: f64, extra: &[[f64; 2]], random: &mut Random) -> Pattern {
+    pub fn place(
+        p: &Problem,
+        period: f64,
+        delay: f64,
+        extra: &[[f64; 2]],
+        random: &mut Random,
+    ) -> Pattern {
         let mut taken: Vec<Vec<(f64, f64)>> = vec![Vec::new(); p.ranks];
         let mut forward = vec![0.0; p.stages];
         let mut input = vec![0.0; p.stages];
@@ -53,18 +59,36 @@ impl Pattern {
             if s > 0 {
                 at += extra[chunk][0];
             }
-            let start = slot(&mut taken[p.rank_of[s] as usize], at, p.mean[F][s], period, delay, random);
+            let start = slot(
+                &mut taken[p.rank_of[s] as usize],
+                at,
+                p.mean[F][s],
+                period,
+                delay,
+                random,
+            );
             forward[s] = start;
             at = start + p.mean[F][s] + p.hop.get(s).copied().unwrap_or(0.0);
         }
         for s in (0..p.stages).rev() {
             let chunk = (s / p.ranks).min(extra.len() - 1);
             at += extra[chunk][1];
-            let start = slot(&mut taken[p.rank_of[s] as usize], at, p.mean[I][s], period, delay, random);
+            let start = slot(
+                &mut taken[p.rank_of[s] as usize],
+                at,
+                p.mean[I][s],
+                period,
+                delay,
+                random,
+            );
             input[s] = start;
             at = start + p.mean[I][s] + if s > 0 { p.hop[s - 1] } else { 0.0 };
         }
-        Pattern { period, forward, input }
+        Pattern {
+            period,
+            forward,
+            input,
+        }
     }
 
     /// Activations each rank holds in the steady state, and of them the largest share of its limit.

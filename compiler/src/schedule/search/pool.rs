@@ -24,7 +24,15 @@ impl<'p> Pool<'p> {
     /// An empty pool with this much work to spend.
     pub fn new(p: &'p Problem, work: f64, deadline: Instant) -> Pool<'p> {
         let (builder, clock) = (Builder::new(p), Clock::new(p));
-        Pool { p, builder, clock, entries: Vec::new(), most: 8, left: work, deadline }
+        Pool {
+            p,
+            builder,
+            clock,
+            entries: Vec::new(),
+            most: 8,
+            left: work,
+            deadline,
+        }
     }
 
     /// The best schedule; there is one after the first build.
@@ -53,7 +61,9 @@ impl<'p> Pool<'p> {
 
     /// The score of the best entry.
     pub fn best_score(&self) -> Score {
-        self.entries.first().map_or(Score::WORST, |(score, _)| *score)
+        self.entries
+            .first()
+            .map_or(Score::WORST, |(score, _)| *score)
     }
 
     /// Work left.
@@ -74,12 +84,16 @@ impl<'p> Pool<'p> {
     /// Whether nothing is left to do: the bound is reached, or the work or the time is over.
     pub fn done(&self) -> bool {
         !self.entries.is_empty()
-            && (self.left <= 0.0 || self.p.reaches_bound(&self.best_score()) || Instant::now() > self.deadline)
+            && (self.left <= 0.0
+                || self.p.reaches_bound(&self.best_score())
+                || Instant::now() > self.deadline)
     }
 
     /// Takes a schedule in if it is new, fits the limits and is among the best. Scores tell schedules apart.
     pub fn offer(&mut self, lists: Vec<Vec<u32>>, score: Score) {
-        let at = self.entries.partition_point(|(other, _)| !score.beats(other));
+        let at = self
+            .entries
+            .partition_point(|(other, _)| !score.beats(other));
         let twin = at > 0 && !self.entries[at - 1].0.beats(&score);
         if at < self.most && !twin && score.first.is_finite() && self.p.fits(&lists) {
             self.entries.insert(at, (score, lists));
@@ -108,10 +122,19 @@ impl<'p> Pool<'p> {
     pub fn budget(&self, part: f64) -> Vec<f64> {
         let p = self.p;
         let best = self.best_score().first;
-        let target = p.bound.first + if best.is_finite() { part * (best - p.bound.first) } else { 0.0 };
+        let target = p.bound.first
+            + if best.is_finite() {
+                part * (best - p.bound.first)
+            } else {
+                0.0
+            };
         let idle = |r: usize| {
             let work: f64 = p.stages_of[r].iter().map(|s| p.work_of(*s as usize)).sum();
-            let head = if p.objective == Objective::Makespan { p.head[r] } else { 0.0 };
+            let head = if p.objective == Objective::Makespan {
+                p.head[r]
+            } else {
+                0.0
+            };
             (target - work - head).max(0.0)
         };
         (0..p.ranks).map(idle).collect()

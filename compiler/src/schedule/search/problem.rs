@@ -87,12 +87,16 @@ pub struct Score {
 
 impl Score {
     /// Worse than anything.
-    pub const WORST: Score = Score { first: f64::INFINITY, second: f64::INFINITY };
+    pub const WORST: Score = Score {
+        first: f64::INFINITY,
+        second: f64::INFINITY,
+    };
 
     /// Shorter in the first objective, or as short and shorter in the second; differences of rounding do not count.
     pub fn beats(&self, other: &Score) -> bool {
         let slack = 1e-9 * self.first.abs().max(1e-9);
-        self.first < other.first - slack || (self.first <= other.first + slack && self.second < other.second - slack)
+        self.first < other.first - slack
+            || (self.first <= other.first + slack && self.second < other.second - slack)
     }
 }
 
@@ -106,7 +110,12 @@ impl Problem {
     /// A limit that does not hold one micro-batch.
     pub fn new(wish: &Wish<'_>) -> Result<Problem, ScheduleError> {
         let (stages, m) = (wish.stage_rank.len(), wish.microbatches);
-        let ranks = wish.stage_rank.iter().map(|r| r.index() + 1).max().unwrap_or(0);
+        let ranks = wish
+            .stage_rank
+            .iter()
+            .map(|r| r.index() + 1)
+            .max()
+            .unwrap_or(0);
         let rank_of: Vec<u32> = wish.stage_rank.iter().map(|r| r.0).collect();
         let mut stages_of = vec![Vec::new(); ranks];
         for (s, r) in rank_of.iter().enumerate() {
@@ -138,16 +147,43 @@ impl Problem {
             *missing = vec![0.0; stages];
         }
         let hop: Vec<f64> = (0..stages.saturating_sub(1))
-            .map(|s| if rank_of[s] == rank_of[s + 1] { 0.0 } else { c.transfer.at(s) })
+            .map(|s| {
+                if rank_of[s] == rank_of[s + 1] {
+                    0.0
+                } else {
+                    c.transfer.at(s)
+                }
+            })
             .collect();
-        let act: Vec<f64> = (0..stages).map(|s| if kinds == 1 { 0.0 } else { wish.memory.activation.at(s) }).collect();
-        let held: Vec<f64> =
-            (0..stages).map(|s| if kinds == 3 { wish.memory.held_for_weights.at(s) } else { 0.0 }).collect();
-        let limit: Vec<f64> = (0..ranks).map(|r| wish.limit.map_or(f64::INFINITY, |l| l.at(r))).collect();
+        let act: Vec<f64> = (0..stages)
+            .map(|s| {
+                if kinds == 1 {
+                    0.0
+                } else {
+                    wish.memory.activation.at(s)
+                }
+            })
+            .collect();
+        let held: Vec<f64> = (0..stages)
+            .map(|s| {
+                if kinds == 3 {
+                    wish.memory.held_for_weights.at(s)
+                } else {
+                    0.0
+                }
+            })
+            .collect();
+        let limit: Vec<f64> = (0..ranks)
+            .map(|r| wish.limit.map_or(f64::INFINITY, |l| l.at(r)))
+            .collect();
         for (r, mine) in stages_of.iter().enumerate() {
             let smallest = smallest_limit(mine, &act, &held);
             if smallest > limit[r] + ROOM {
-                return Err(ScheduleError::LimitTooSmall { rank: RankId(r as u32), limit: limit[r], smallest });
+                return Err(ScheduleError::LimitTooSmall {
+                    rank: RankId(r as u32),
+                    limit: limit[r],
+                    smallest,
+                });
             }
         }
         let mut head = vec![f64::INFINITY; ranks];
@@ -166,8 +202,14 @@ impl Problem {
             backward: wish.backward,
         })?;
         let bound = match wish.objective {
-            Objective::Span => Score { first: bounds.span, second: bounds.makespan },
-            Objective::Makespan => Score { first: bounds.makespan, second: bounds.span },
+            Objective::Span => Score {
+                first: bounds.span,
+                second: bounds.makespan,
+            },
+            Objective::Makespan => Score {
+                first: bounds.makespan,
+                second: bounds.span,
+            },
         };
         let objective = wish.objective;
         let mut problem = Problem {
@@ -226,7 +268,10 @@ impl Problem {
         small.link();
         let work = |r: &Vec<u32>| r.iter().map(|s| small.work_of(*s as usize)).sum::<f64>();
         let span = small.stages_of.iter().map(work).fold(0.0, f64::max);
-        small.bound = Score { first: span, second: span };
+        small.bound = Score {
+            first: span,
+            second: span,
+        };
         small
     }
 
@@ -282,10 +327,20 @@ impl Problem {
     pub fn score(&self, first: &[f64], last: &[f64]) -> Score {
         let begin = first.iter().copied().fold(f64::INFINITY, f64::min);
         let end = last.iter().copied().fold(0.0, f64::max);
-        let span = first.iter().zip(last).map(|(a, b)| b - a).fold(0.0, f64::max);
+        let span = first
+            .iter()
+            .zip(last)
+            .map(|(a, b)| b - a)
+            .fold(0.0, f64::max);
         match self.objective {
-            Objective::Span => Score { first: span, second: end - begin },
-            Objective::Makespan => Score { first: end - begin, second: span },
+            Objective::Span => Score {
+                first: span,
+                second: end - begin,
+            },
+            Objective::Makespan => Score {
+                first: end - begin,
+                second: span,
+            },
         }
     }
 
@@ -312,7 +367,8 @@ impl Problem {
         let take = |actions: &Vec<Action>| {
             let mut list = Vec::new();
             for op in actions.iter().flat_map(Action::ops) {
-                let mut push = |kind| list.push(self.op(kind, op.stage.index(), op.microbatch.index()) as u32);
+                let mut push =
+                    |kind| list.push(self.op(kind, op.stage.index(), op.microbatch.index()) as u32);
                 match op.kind {
                     Compute::Forward => push(F),
                     Compute::InputGrad if self.kinds > 1 => push(I),
@@ -333,7 +389,10 @@ impl Problem {
 
     /// Whether every rank's list stays within its limit.
     pub fn fits(&self, lists: &[Vec<u32>]) -> bool {
-        lists.iter().enumerate().all(|(r, list)| self.list_fits(r, list))
+        lists
+            .iter()
+            .enumerate()
+            .all(|(r, list)| self.list_fits(r, list))
     }
 
     /// Whether one rank's list stays within its limit.
@@ -428,7 +487,11 @@ impl Clock {
             self.position[rank] = at;
             self.last[rank] = free;
         }
-        let done = self.position.iter().zip(lists).all(|(at, list)| *at == list.len());
+        let done = self
+            .position
+            .iter()
+            .zip(lists)
+            .all(|(at, list)| *at == list.len());
         done.then(|| problem.score(&self.first, &self.last))
     }
 }

@@ -13,14 +13,27 @@ const GAPS: [f64; 3] = [1.0, 0.0, 0.5];
 const TARGETS: [f64; 5] = [0.0, 0.5, 0.9, 0.2, 0.75];
 
 fn policy(order: Order<'_>) -> Policy<'_> {
-    Policy { order, gap: 1.0, budget: None, flexible: Flexible::Yes }
+    Policy {
+        order,
+        gap: 1.0,
+        budget: None,
+        flexible: Flexible::Yes,
+    }
 }
 
 /// Kinds, rules, and forwards run ahead.
 pub fn cheap(p: &Problem, pool: &mut Pool<'_>) {
-    for rule in [Rule::GradientFirst, Rule::Alternate, Rule::ForwardFirst, Rule::OldestFirst] {
+    for rule in [
+        Rule::GradientFirst,
+        Rule::Alternate,
+        Rule::ForwardFirst,
+        Rule::OldestFirst,
+    ] {
         for gap in GAPS {
-            pool.build(&Policy { gap, ..policy(Order::Rule(rule)) });
+            pool.build(&Policy {
+                gap,
+                ..policy(Order::Rule(rule))
+            });
             if pool.done() {
                 return;
             }
@@ -35,7 +48,17 @@ pub fn cheap(p: &Problem, pool: &mut Pool<'_>) {
         refill(&table, pool, 2);
     }
     if p.stages == p.ranks {
-        let ways = [(1.0, 0), (1.0, 1), (1.0, 2), (0.9, 0), (1.1, 0), (1.25, 0), (1.5, 0), (2.0, 0), (0.75, 0)];
+        let ways = [
+            (1.0, 0),
+            (1.0, 1),
+            (1.0, 2),
+            (0.9, 0),
+            (1.1, 0),
+            (1.25, 0),
+            (1.5, 0),
+            (2.0, 0),
+            (0.75, 0),
+        ];
         for (stretch, more) in ways {
             let table = ahead(p, &warm_ups(p, stretch, more));
             refill(&table, pool, TARGETS.len());
@@ -50,14 +73,22 @@ pub fn cheap(p: &Problem, pool: &mut Pool<'_>) {
 pub fn refill(table: &[f64], pool: &mut Pool<'_>, targets: usize) {
     for flexible in [Flexible::Yes, Flexible::No] {
         for gap in GAPS {
-            pool.build(&Policy { gap, flexible, ..policy(Order::Strict(table)) });
+            pool.build(&Policy {
+                gap,
+                flexible,
+                ..policy(Order::Strict(table))
+            });
             if pool.done() {
                 return;
             }
         }
         for target in &TARGETS[..targets] {
             let budget = pool.budget(*target);
-            pool.build(&Policy { flexible, budget: Some(&budget), ..policy(Order::Strict(table)) });
+            pool.build(&Policy {
+                flexible,
+                budget: Some(&budget),
+                ..policy(Order::Strict(table))
+            });
             if pool.done() {
                 return;
             }
@@ -82,19 +113,37 @@ fn from_kinds(p: &Problem) -> Vec<Vec<Vec<u32>>> {
     if chunks * p.ranks != p.stages || p.kinds == 1 {
         return Vec::new();
     }
-    let shape = Shape { ranks: p.ranks as u32, microbatches: p.m as u32, chunks: chunks as u32, round: None };
+    let shape = Shape {
+        ranks: p.ranks as u32,
+        microbatches: p.m as u32,
+        chunks: chunks as u32,
+        round: None,
+    };
     let mut wanted = Vec::new();
     if (0..p.stages).all(|s| p.rank_of[s] as usize == s % p.ranks) {
         if chunks == 1 {
-            wanted.extend([Kind::OneFOneB, Kind::Eager1F1B, Kind::ZbH1, Kind::ZbH2].map(|kind| (kind, shape)));
+            wanted.extend(
+                [Kind::OneFOneB, Kind::Eager1F1B, Kind::ZbH1, Kind::ZbH2].map(|kind| (kind, shape)),
+            );
         } else {
             wanted.push((Kind::Interleaved1F1B, shape));
-            wanted.push((Kind::Interleaved1F1B, Shape { round: Some(shape.ranks), ..shape }));
+            wanted.push((
+                Kind::Interleaved1F1B,
+                Shape {
+                    round: Some(shape.ranks),
+                    ..shape
+                },
+            ));
         }
-    } else if chunks == 2 && (0..p.stages).all(|s| p.rank_of[s] as usize == s.min(p.stages - 1 - s)) {
+    } else if chunks == 2 && (0..p.stages).all(|s| p.rank_of[s] as usize == s.min(p.stages - 1 - s))
+    {
         wanted.push((Kind::ZbV, shape));
     }
-    wanted.into_iter().filter_map(|(kind, shape)| lists(kind, shape)).map(|(lists, _)| p.ops_of(&lists)).collect()
+    wanted
+        .into_iter()
+        .filter_map(|(kind, shape)| lists(kind, shape))
+        .map(|(lists, _)| p.ops_of(&lists))
+        .collect()
 }
 
 /// How many forwards each rank runs before its first input gradient comes back: as many as fit in the round trip, times
@@ -103,7 +152,11 @@ fn warm_ups(p: &Problem, stretch: f64, more: usize) -> Vec<usize> {
     let mut trip = 0.0;
     let mut warm = vec![1; p.stages];
     for s in (0..p.stages).rev() {
-        let room = if p.act[s] > 0.0 { ((p.limit[s] + 1e-9) / p.act[s]).min(p.m as f64) as usize } else { p.m };
+        let room = if p.act[s] > 0.0 {
+            ((p.limit[s] + 1e-9) / p.act[s]).min(p.m as f64) as usize
+        } else {
+            p.m
+        };
         let fit = (stretch * trip / p.mean[F][s].max(1e-12) + 1e-9).min(p.m as f64) as usize;
         let more = if trip > 0.0 { more } else { 0 };
         warm[s] = (1 + fit + more).min(room).max(1);
@@ -135,13 +188,21 @@ pub fn steady(p: &Problem, pool: &mut Pool<'_>, share: f64) {
         return;
     }
     let stop = pool.left() * (1.0 - share);
-    let least = p.stages_of.iter().map(|r| r.iter().map(|s| p.work_of(*s as usize)).sum::<f64>()).fold(0.0, f64::max);
+    let least = p
+        .stages_of
+        .iter()
+        .map(|r| r.iter().map(|s| p.work_of(*s as usize)).sum::<f64>())
+        .fold(0.0, f64::max);
     let least = least / p.m as f64;
     let unit = p.mean[F].iter().sum::<f64>() / p.stages as f64;
     let chunks = p.stages.div_ceil(p.ranks);
     let mut random = Random(1);
     for round in 0.. {
-        let delay = if round % 2 == 1 { 0.0 } else { [0.0, 0.02, 0.05, 0.1, 0.2][(round / 2) % 5] };
+        let delay = if round % 2 == 1 {
+            0.0
+        } else {
+            [0.0, 0.02, 0.05, 0.1, 0.2][(round / 2) % 5]
+        };
         let mut extra = vec![[0.0; 2]; chunks];
         if round > 0 {
             for extra in extra.iter_mut().flatten() {
@@ -153,7 +214,11 @@ pub fn steady(p: &Problem, pool: &mut Pool<'_>, share: f64) {
                 return;
             }
             pool.spend(50.0 * p.stages as f64);
-            let jitter = if round == 0 || step == 0 { 0.0 } else { random.unit() };
+            let jitter = if round == 0 || step == 0 {
+                0.0
+            } else {
+                random.unit()
+            };
             let period = least * (1.0 + 0.03 * (step as f64 + jitter));
             let pattern = Pattern::place(p, period, delay, &extra, &mut random);
             let load = pattern.load(p);
@@ -165,7 +230,10 @@ pub fn steady(p: &Problem, pool: &mut Pool<'_>, share: f64) {
             }
             let table = pattern.table(p);
             let best = pool.best_score().first;
-            let first = pool.build(&Policy { flexible: Flexible::No, ..policy(Order::Strict(&table)) });
+            let first = pool.build(&Policy {
+                flexible: Flexible::No,
+                ..policy(Order::Strict(&table))
+            });
             if first.first < best * 1.1 {
                 refill(&table, pool, 3);
             }

@@ -26,7 +26,10 @@ pub fn stretched(p: &Problem, small: &Problem, lists: &[Vec<u32>], pool: &mut Po
     let last = small.m - 1;
     // Where the run is steady: behind the warm-up and ahead of the drain.
     for middle in [small.m / 2, small.m * 2 / 5] {
-        let (low, high) = (middle.saturating_sub(small.m / 6), (middle + small.m / 6).min(last));
+        let (low, high) = (
+            middle.saturating_sub(small.m / 6),
+            (middle + small.m / 6).min(last),
+        );
         if high <= low {
             continue;
         }
@@ -38,7 +41,10 @@ pub fn stretched(p: &Problem, small: &Problem, lists: &[Vec<u32>], pool: &mut Po
                 let op = small.op(kind, s, j);
                 clock.end[op] - small.time[op]
             };
-            let pace = (0..p.stages).map(|s| small_pace(&clock, small, s, low, high)).sum::<f64>() / p.stages as f64;
+            let pace = (0..p.stages)
+                .map(|s| small_pace(&clock, small, s, low, high))
+                .sum::<f64>()
+                / p.stages as f64;
             for s in 0..p.stages {
                 for j in 0..p.m {
                     table[p.op(kind, s, j)] = if j <= middle {
