@@ -145,3 +145,99 @@ fn same_lists_as_paddle() {
     }
     assert!(compared > 200, "{compared}");
 }
+
+/// (time − work of a rank) of the whole pipeline in units of the costs.
+fn idle(report: &Report, time: f64) -> f64 {
+    time - report.work_max()
+}
+
+#[test]
+fn closed_forms_of_idle_time_and_memory() {
+    for p in 1u32..9 {
+        for m in [p, p + 1, 2 * p - 1, 2 * p, 3 * p + 1] {
+            let ahead = f64::from(p - 1);
+            for (f, i, w) in [
+                (1.0, 1.0, 1.0),
+                (2.0, 3.0, 1.0),
+                (1.0, 2.0, 3.0),
+                (3.0, 2.0, 2.5),
+            ] {
+                let run = |kind| report(&schedule(kind, p, m, 1), Costs::uniform(f, i, w, 0.0));
+                let same = |what: &str, have: f64, want: f64| {
+                    assert!(
+                        (have - want).abs() < 1e-9,
+                        "{what} p{p} m{m} f{f} i{i} w{w}: {have} for {want}"
+                    );
+                };
+                let gpipe = run(Kind::FThenB);
+                same("fthenb", idle(&gpipe, gpipe.makespan), ahead * (f + i + w));
+                same("fthenb peak", gpipe.peak_max(), f64::from(m));
+                let classic = run(Kind::OneFOneB);
+                same(
+                    "1f1b",
+                    idle(&classic, classic.makespan),
+                    ahead * (f + i + w),
+                );
+                for (r, peak) in classic.peak.iter().enumerate() {
+                    same("1f1b peak", *peak, f64::from(m.min(p - r as u32)));
+                }
+                let h1 = run(Kind::ZbH1);
+                same(
+                    "zb-h1",
+                    idle(&h1, h1.makespan),
+                    ahead * (i + (f - w).max(0.0)),
+                );
+                for peak in &h1.peak {
+                    same("zb-h1 peak", *peak, f64::from(m.min(p)));
+                }
+                if m >= 2 * p - 1 {
+                    let h2 = run(Kind::ZbH2);
+                    same(
+                        "zb-h2",
+                        idle(&h2, h2.span),
+                        ahead * (f + i - 2.0 * w).max(0.0),
+                    );
+                    same("zb-h2 peak", h2.peak_max(), f64::from(2 * p - 1));
+                    let eager = run(Kind::Eager1F1B);
+                    for (r, peak) in eager.peak.iter().enumerate() {
+                        same("eager peak", *peak, f64::from(2 * (p - r as u32) - 1));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn zero_bubble_v_has_none() {
+    for p in 1u32..9 {
+        for m in [2 * p, 2 * p + 3] {
+            let v = report(&schedule(Kind::ZbV, p, m, 2), Costs::default());
+            assert_eq!(v.span, v.work_max(), "p{p} m{m}");
+            assert_eq!(v.peak_max(), f64::from(2 * p), "p{p} m{m}");
+        }
+    }
+}
+
+#[test]
+fn interleaving_takes_any_number_of_micro_batches() {
+    // All 360 settings, among them the 120 in which Paddle's own lists lock up.
+    for p in [2u32, 3, 4, 5, 6, 8] {
+        for m in 1..=20 {
+            for v in 2..=4 {
+                report(&schedule(Kind::Interleaved1F1B, p, m, v), Costs::default());
+            }
+        }
+    }
+    let best = report(&schedule(Kind::Interleaved1F1B, 4, 5, 3), Costs::default());
+    assert_eq!(best.makespan, 54.0);
+    let shape = Shape {
+        ranks: 4,
+        microbatches: 5,
+        chunks: 3,
+        round: Some(4),
+    };
+    let short =
+        Schedule::new(lists(Kind::Interleaved1F1B, shape).expect("a rule").0).expect("sound");
+    assert_eq!(report(&short, Costs::default()).makespan, 66.0);
+}

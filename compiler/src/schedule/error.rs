@@ -93,6 +93,9 @@ pub enum ScheduleError {
     /// A cost below zero or not a number.
     #[error("cost `{what}` is {value}; a cost is a finite number, zero or more")]
     CostNegative { what: &'static str, value: f64 },
+    /// A part that is less than nothing or more than all.
+    #[error("{what} is {value}; it is a part, from 0 to 1")]
+    NoFraction { what: &'static str, value: f64 },
     /// A list of costs of the wrong length.
     #[error("cost `{what}` has {given} values where {wanted} are wanted")]
     CostCount {
@@ -147,6 +150,7 @@ impl ScheduleError {
             ScheduleError::KindSetting { .. } => "S0020",
             ScheduleError::UnknownKind { .. } => "S0021",
             ScheduleError::UnknownModel { .. } => "S0022",
+            ScheduleError::NoFraction { .. } => "S0023",
         }
     }
 

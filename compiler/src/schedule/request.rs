@@ -96,8 +96,8 @@ pub fn make(
     let activation = 1.0 / f64::from(chunks);
     let memory = Memory::uniform(activation, request.held_for_weights);
     if !(0.0..=1.0).contains(&request.held_for_weights) {
-        return Err(ScheduleError::CostNegative {
-            what: "w-memory",
+        return Err(ScheduleError::NoFraction {
+            what: "--w-memory",
             value: request.held_for_weights,
         });
     }

@@ -155,6 +155,7 @@ fn head(out: &mut String, schedule: &Schedule, report: &Report, drawing: &Drawin
             out,
             "<text x=\"{x:.1}\" y=\"24\" font-size=\"12\" fill=\"#333\">{word}</text>"
         );
+        x -= 4.0;
         for colour in colours.iter().rev() {
             x -= 13.0;
             let _ = writeln!(

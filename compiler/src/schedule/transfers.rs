@@ -315,8 +315,14 @@ fn wait_for_sends(list: &mut Vec<Action>) {
 fn place_stage_steps(list: &mut Vec<Action>, stages: &[StageId]) {
     let mut last = std::collections::HashMap::new();
     for (i, action) in list.iter().enumerate() {
+        // Behind the sends of what is computed: others wait for those.
+        let sends = || {
+            let rest = list[i + 1..].iter();
+            rest.take_while(|a| matches!(a, Action::Send(_) | Action::WaitSend(_)))
+                .count()
+        };
         for op in action.ops().iter().filter(|op| op.kind != Compute::Forward) {
-            last.insert(op.stage, i);
+            last.insert(op.stage, i + sends());
         }
     }
     let mut out: Vec<Action> = stages

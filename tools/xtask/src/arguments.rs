@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
-use crate::bench::BenchOptions;
+use crate::bench::{BenchOptions, Tables};
 use crate::check::{CheckOptions, Part};
 use crate::generated::Mode;
 
@@ -24,6 +24,7 @@ Tasks:
   bench                 set-up, then the numbers, measured beside mlir-opt-22 in the same run
     --ops N             size of the generated module (default 200000)
     --quick             leave out the largest size
+    --only text|schedule  make one of the two tables only
   docs                  write the files that are generated from the op definitions
     --check             change nothing; exit 1 if one of them is out of date
   help                  this text
@@ -101,6 +102,13 @@ fn parse_bench(mut parser: lexopt::Parser) -> Result<Task> {
         match argument {
             Long("ops") => options.op_count = parser.value()?.parse()?,
             Long("quick") => options.largest = false,
+            Long("only") => {
+                options.tables = match parser.value()?.string()?.as_str() {
+                    "text" => Tables::Text,
+                    "schedule" => Tables::Schedule,
+                    other => bail!("no table `{other}`; there are text and schedule"),
+                }
+            }
             other => return Err(other.unexpected().into()),
         }
     }

@@ -10,7 +10,7 @@ use crate::schedule::kinds::{Kind, Shape, lists};
 const GAPS: [f64; 3] = [1.0, 0.0, 0.5];
 
 /// The parts of the way to the best so far that budgets of idle time aim at.
-const TARGETS: [f64; 5] = [0.0, 0.5, 0.9, 0.2, 0.75];
+const TARGETS: [f64; 6] = [0.0, 0.5, 0.9, 0.98, 0.2, 0.75];
 
 fn policy(order: Order<'_>) -> Policy<'_> {
     Policy {
@@ -82,7 +82,7 @@ pub fn refill(table: &[f64], pool: &mut Pool<'_>, targets: usize) {
                 return;
             }
         }
-        for target in &TARGETS[..targets] {
+        for target in TARGETS.iter().take(targets) {
             let budget = pool.budget(*target);
             pool.build(&Policy {
                 flexible,

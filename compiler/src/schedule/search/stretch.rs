@@ -9,7 +9,7 @@ use super::seeds;
 
 /// Micro-batches that show start, steady state and end.
 pub fn few_microbatches(p: &Problem) -> usize {
-    (3 * p.ranks).max(12).min(p.m)
+    (2 * p.ranks + 2).max(12).min(p.m)
 }
 
 /// The same problem with the first `m` micro-batches.

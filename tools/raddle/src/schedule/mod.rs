@@ -148,8 +148,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             write(options.output.as_deref(), &text)?;
             Ok(ExitCode::SUCCESS)
         }
-        Ok(Err(error)) => {
-            report_error(&error, None);
+        Ok(Err(shown)) => {
+            report_error(&shown.error, shown.place.as_deref());
             Ok(ExitCode::FAILURE)
         }
         Err(error) => Err(error),
@@ -177,10 +177,22 @@ fn optimizer(options: &Options) -> Optimizer {
     }
 }
 
-fn produce(options: &Options) -> anyhow::Result<Result<String, ScheduleError>> {
+/// A failure, with the lines that show its place in a file.
+struct Shown {
+    error: ScheduleError,
+    place: Option<String>,
+}
+
+impl From<ScheduleError> for Shown {
+    fn from(error: ScheduleError) -> Shown {
+        Shown { error, place: None }
+    }
+}
+
+fn produce(options: &Options) -> anyhow::Result<Result<String, Shown>> {
     let costs = match costs::read(options.costs.as_deref(), options.costs_file.as_deref())? {
         Ok(costs) => costs,
-        Err(error) => return Ok(Err(error)),
+        Err(error) => return Ok(Err(error.into())),
     };
     let limit = match options
         .memory_limit
@@ -189,7 +201,7 @@ fn produce(options: &Options) -> anyhow::Result<Result<String, ScheduleError>> {
         .transpose()
     {
         Ok(limit) => limit,
-        Err(error) => return Ok(Err(error)),
+        Err(error) => return Ok(Err(error.into())),
     };
     let made = if options.kind == "file" {
         let path = options
@@ -198,10 +210,7 @@ fn produce(options: &Options) -> anyhow::Result<Result<String, ScheduleError>> {
             .context("--kind file needs --file")?;
         match file::read(path)? {
             Ok(schedule) => file::as_made(schedule, costs.clone(), options.w_memory, limit),
-            Err((error, place)) => {
-                report_error(&error, place.as_deref());
-                return Ok(Err(error));
-            }
+            Err((error, place)) => return Ok(Err(Shown { error, place })),
         }
     } else {
         Kind::parse(&options.kind).and_then(|kind| {
@@ -232,7 +241,9 @@ fn produce(options: &Options) -> anyhow::Result<Result<String, ScheduleError>> {
             search_with_bar(&request)
         })
     };
-    Ok(made.and_then(|made| render(options, &made)))
+    Ok(made
+        .and_then(|made| render(options, &made))
+        .map_err(Shown::from))
 }
 
 /// A search shows a bar on a terminal once it lasts.
@@ -364,8 +375,12 @@ fn write(path: Option<&Path>, text: &str) -> anyhow::Result<()> {
         .parent()
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let mut file =
-        tempfile::NamedTempFile::new_in(folder).with_context(|| folder.display().to_string())?;
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    let mut file = builder
+        .tempfile_in(folder)
+        .with_context(|| folder.display().to_string())?;
     file.write_all(text.as_bytes())?;
     file.persist(path)
         .with_context(|| path.display().to_string())?;

@@ -5,6 +5,7 @@
 
 mod generate;
 mod measure;
+mod schedule;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,19 @@ pub struct BenchOptions {
     pub op_count: usize,
     /// Whether to measure ten times as many.
     pub largest: bool,
+    /// Which tables to make.
+    pub tables: Tables,
+}
+
+/// The tables of `cargo xtask bench`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Tables {
+    /// Parsing and printing, and schedules.
+    All,
+    /// Parsing and printing beside mlir-opt.
+    Text,
+    /// Schedules beside the results of others.
+    Schedule,
 }
 
 impl Default for BenchOptions {
@@ -37,6 +51,7 @@ impl Default for BenchOptions {
         Self {
             op_count: 200_000,
             largest: true,
+            tables: Tables::All,
         }
     }
 }
@@ -54,6 +69,9 @@ struct Row {
 /// # Errors
 /// When set-up or the build fails, or a tool refuses the module or prints something else than the other.
 pub fn run(workspace: &Workspace, options: &BenchOptions) -> Result<bool> {
+    if options.tables == Tables::Schedule {
+        return schedule::run(workspace);
+    }
     setup::run(workspace)?;
     println!("building raddle-opt for release");
     process::run(Command::new("cargo").current_dir(&workspace.root).args([
@@ -77,7 +95,11 @@ pub fn run(workspace: &Workspace, options: &BenchOptions) -> Result<bool> {
         rows.push(tools.measure(&folder, options.op_count * 10, Judge::Raddle)?);
     }
     print_table(&rows);
-    Ok(verdicts(&rows))
+    let kept = verdicts(&rows);
+    if options.tables == Tables::All {
+        return Ok(schedule::run(workspace)? && kept);
+    }
+    Ok(kept)
 }
 
 /// Which tools to measure.

@@ -1,0 +1,261 @@
+//! The schedule search beside the results of others, as a table: the Zero Bubble authors' schedules in the same memory, and
+//! the optima CP-SAT proved. `cargo xtask bench` runs it; by hand, arguments choose groups (`zb_unit/V-Half`).
+//!
+//! Exit code 1 if any row is longer than its reference, or if a promise about means or times is broken.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use raddle_compiler::schedule::optimizer::Optimizer;
+use raddle_compiler::schedule::{Backward, Costs, Kind, Made, PerIndex, Request, make};
+use serde_json::Value;
+
+/// Rows of one kind in one file.
+#[derive(Default)]
+struct Group {
+    rows: usize,
+    worse: usize,
+    better: usize,
+    optimal: usize,
+    their_gap: f64,
+    our_gap: f64,
+    slowest: f64,
+}
+
+fn main() -> ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted =
+        |name: &str| wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str()));
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    for file in [
+        "zero_bubble_paper",
+        "zb_unit",
+        "zb_uneven",
+        "zb_vauto",
+        "optimum_small",
+    ] {
+        for (n, row) in rows(file).iter().enumerate() {
+            let kind = row["schedule"]
+                .as_str()
+                .or(row["tag"].as_str())
+                .unwrap_or("all");
+            let name = format!("{file}/{kind}");
+            if !is_wanted(&name) || (file == "optimum_small" && row["status"] != "OPTIMAL") {
+                continue;
+            }
+            let begin = cpu_seconds();
+            let made = match make(&request(file, row), &mut |_, _| {}) {
+                Ok(made) => made,
+                Err(error) => {
+                    println!("{name} row {n}: {error}");
+                    groups.entry(name).or_default().worse += 1;
+                    continue;
+                }
+            };
+            let seconds = cpu_seconds() - begin;
+            let group = groups.entry(name.clone()).or_default();
+            if !enter(group, row, &made, seconds) {
+                println!(
+                    "{name} row {n}: {} s, ours {} theirs {}",
+                    seconds,
+                    ours(row, &made),
+                    theirs(row)
+                );
+            }
+        }
+    }
+    print(&groups);
+    let mut kept = groups.values().all(|group| group.worse == 0);
+    if wanted.is_empty() {
+        kept &= promises(&groups) & speed();
+    }
+    if kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn rows(file: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../lit-tests/data/schedules/{file}.json.gz"));
+    let reader = std::fs::File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(reader)
+        .read_to_string(&mut text)
+        .expect("gzip");
+    serde_json::from_str(&text).expect("json")
+}
+
+fn numbers(value: &Value) -> PerIndex {
+    match value {
+        Value::Array(list) => PerIndex::Each(list.iter().filter_map(Value::as_f64).collect()),
+        one => PerIndex::Same(one.as_f64().unwrap_or(0.0)),
+    }
+}
+
+/// A row as a wish, with its memory in activations of a rank and a ten-thousandth more, to which the peaks are rounded.
+fn request(file: &str, row: &Value) -> Request {
+    let count = |key: &str| row[key].as_u64().map(|n| n as u32);
+    let name = row["schedule"]
+        .as_str()
+        .or(row["tag"].as_str())
+        .unwrap_or_default();
+    let is_v = file == "zb_vauto" || ["ZB-V", "V-Half", "V-Min", "V"].contains(&name);
+    let unit = if file == "zb_vauto" { 2.0 } else { 1.0 };
+    let limit = match file {
+        "optimum_small" => row["mem_limit_stage_acts"].as_f64(),
+        _ => row["peak_mem_max"]
+            .as_f64()
+            .or(row["mem_limit"].as_f64())
+            .map(|limit| limit / unit + 1e-4),
+    };
+    let whole = row["split"] == false || name.starts_with("1F1B");
+    Request {
+        kind: if is_v { Kind::AutoV } else { Kind::Auto },
+        ranks: count("p").unwrap_or(1),
+        microbatches: count("m").unwrap_or(1),
+        chunks: if is_v {
+            Some(2)
+        } else {
+            Some(count("v").unwrap_or(1))
+        },
+        costs: Costs {
+            forward: numbers(&row["T_F"]),
+            input_grad: numbers(&row["T_B"]),
+            weight_grad: numbers(&row["T_W"]),
+            transfer: numbers(&row["T_C"]),
+            ..Costs::default()
+        },
+        held_for_weights: row["mem_w_over_mem_b"]
+            .as_f64()
+            .or(row["wact_ratio"].as_f64())
+            .unwrap_or(1.0),
+        limit: limit.map(PerIndex::Same),
+        optimizer: if row["objective"] == "makespan" {
+            Optimizer::Barrier
+        } else {
+            Optimizer::PostValidate
+        },
+        backward: Some(if whole {
+            Backward::Whole
+        } else {
+            Backward::Split
+        }),
+        placement: None,
+        round: None,
+        time_limit: None,
+    }
+}
+
+fn ours(row: &Value, made: &Made) -> f64 {
+    if row["objective"] == "makespan" {
+        made.report.makespan
+    } else {
+        made.report.span
+    }
+}
+
+/// Infinite where the authors' scheduler failed.
+fn theirs(row: &Value) -> f64 {
+    row["value"]
+        .as_f64()
+        .or(row["span"].as_f64())
+        .unwrap_or(f64::INFINITY)
+}
+
+/// Counts a row; whether it is as short as its reference.
+fn enter(group: &mut Group, row: &Value, made: &Made, seconds: f64) -> bool {
+    let (ours, theirs) = (ours(row, made), theirs(row));
+    let bound = if row["objective"] == "makespan" {
+        made.report.bound_makespan
+    } else {
+        made.report.bound_span
+    };
+    let worse = ours > theirs * (1.0 + 1e-9) || made.report.fits == Some(false);
+    group.rows += 1;
+    group.worse += usize::from(worse);
+    group.better += usize::from(ours < theirs * (1.0 - 1e-9));
+    group.optimal += usize::from(made.optimal);
+    if theirs.is_finite() {
+        group.their_gap += theirs / bound - 1.0;
+        group.our_gap += ours / bound - 1.0;
+    }
+    group.slowest = group.slowest.max(seconds);
+    !worse
+}
+
+fn print(groups: &BTreeMap<String, Group>) {
+    println!(
+        "{:30}{:>6}{:>8}{:>8}{:>8}{:>12}{:>12}{:>10}",
+        "group", "rows", "worse", "better", "proven", "their gap", "our gap", "slowest"
+    );
+    for (name, g) in groups {
+        let part = 100.0 / g.rows.max(1) as f64;
+        println!(
+            "{name:30}{:>6}{:>8}{:>8}{:>8}{:>11.3}%{:>11.3}%{:>8.2} s",
+            g.rows,
+            g.worse,
+            g.better,
+            g.optimal,
+            g.their_gap * part,
+            g.our_gap * part,
+            g.slowest
+        );
+    }
+}
+
+/// Strictly shorter than the authors on average where their schedules leave room.
+fn promises(groups: &BTreeMap<String, Group>) -> bool {
+    let mut kept = true;
+    for name in ["zb_unit/V-Half", "zb_unit/V-Min", "zb_uneven/all"] {
+        let holds = groups.get(name).is_some_and(|g| g.our_gap < g.their_gap);
+        println!(
+            "{} shorter on average: {name}",
+            if holds { "kept  " } else { "BROKEN" }
+        );
+        kept &= holds;
+    }
+    kept
+}
+
+/// Large searches within their CPU time.
+fn speed() -> bool {
+    let mut kept = true;
+    for (kind, ranks, microbatches, limit, most) in [
+        (Kind::Auto, 32, 256, 64.0, 1.0),
+        (Kind::Auto, 64, 1024, 128.0, 10.0),
+        (Kind::AutoV, 16, 64, 16.0, 2.0),
+        (Kind::AutoV, 16, 64, 9.0, 2.0),
+    ] {
+        let row = serde_json::json!({
+            "p": ranks, "m": microbatches, "T_F": 14412, "T_B": 14393, "T_W": 9688, "T_C": 1621,
+            "peak_mem_max": limit, "mem_w_over_mem_b": 0.43243, "schedule": if kind == Kind::AutoV { "V" } else { "-" },
+        });
+        let begin = cpu_seconds();
+        let made = make(&request("speed", &row), &mut |_, _| {});
+        let seconds = cpu_seconds() - begin;
+        let holds = made.is_ok() && seconds < most;
+        let verdict = if holds { "kept  " } else { "BROKEN" };
+        println!(
+            "{verdict} {} p={ranks} m={microbatches}: {seconds:.2} s of CPU, at most {most}",
+            kind.name()
+        );
+        kept &= holds;
+    }
+    kept
+}
+
+/// CPU time of this process, or time on the wall where the system does not tell.
+fn cpu_seconds() -> f64 {
+    thread_local!(static START: Instant = Instant::now());
+    let on_cpu = std::fs::read_to_string("/proc/self/schedstat").ok();
+    let nanoseconds = on_cpu.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    nanoseconds.map_or_else(
+        || START.with(|start| start.elapsed().as_secs_f64()),
+        |ns| ns * 1e-9,
+    )
+}

@@ -1,0 +1,31 @@
+//! The table of the schedule search beside the Zero Bubble authors' results and CP-SAT's optima. The example
+//! `schedule_bench` of the compiler measures and judges; it needs neither LLVM nor the tools.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::process;
+use crate::workspace::Workspace;
+
+/// Runs the table; `Ok(false)` when a row is longer than its reference or a promise is broken.
+///
+/// # Errors
+/// When cargo cannot be started.
+pub fn run(workspace: &Workspace) -> Result<bool> {
+    println!("\nschedules beside the results of others (takes some ten minutes)");
+    let mut command = Command::new("cargo");
+    command.current_dir(&workspace.root).args([
+        "run",
+        "--release",
+        "--locked",
+        "--package",
+        "raddle-compiler",
+        "--example",
+        "schedule_bench",
+    ]);
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run `{}`", process::show(&command)))?;
+    Ok(status.success())
+}
