@@ -184,7 +184,7 @@ fn closed_forms_of_idle_time_and_memory() {
                 let h1 = run(Kind::ZbH1);
                 same(
                     "zb-h1",
-                    idle(&h1, h1.makespan),
+                    idle(&h1, h1.span),
                     ahead * (i + (f - w).max(0.0)),
                 );
                 for peak in &h1.peak {

@@ -335,9 +335,9 @@ fn searched(
 /// problem is small enough to be solved to the end. A time limit buys as much as fits in it.
 fn effort(problem: &Problem, time_limit: Option<Duration>) -> Effort {
     let units = match (problem.len(), problem.stages > problem.ranks) {
-        (0..=2500, _) => 200e6,
-        (_, true) => 90e6,
-        (2501..=12_000, false) => 120e6,
+        (0..=2500, _) => 500e6,
+        (_, true) => 250e6,
+        (2501..=12_000, false) => 200e6,
         (_, false) => 50e6,
     };
     let work = match time_limit {
