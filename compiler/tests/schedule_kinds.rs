@@ -190,7 +190,7 @@ fn closed_forms_of_idle_time_and_memory() {
                 for peak in &h1.peak {
                     same("zb-h1 peak", *peak, f64::from(m.min(p)));
                 }
-                if m >= 2 * p - 1 {
+                if m >= 2 * p - 1 && w <= f.min(i) {
                     let h2 = run(Kind::ZbH2);
                     same(
                         "zb-h2",
