@@ -1,7 +1,11 @@
-// RUN: raddle-opt %s --promote-linear | FileCheck %s
+// RUN: raddle-opt %s --promote-linear --diagnostic-format=plain 2>%t.err | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WARN < %t.err
 // RUN: raddle-opt %s --promote-linear --fuse-linear --canonicalize --validate-each=1 -o %t
 
 // Each rank clips by a norm that the bias gradient is part of; ranks without it get its square from the first.
+
+// Nothing reduces the norm over the axis, so the ranks' factors differ, and so would their biases.
+// WARN: global_norm.mlir:[[#]]:[[#]]: warning: the ranks over ["mp"] may update bias @b differently; now all of them get the first one's
 
 // CHECK-LABEL: module @all_first
 // CHECK:           %[[NW:.*]] = dist.squared_l2_norm

@@ -17,8 +17,8 @@
 //!                                                        }
 //! ```
 //!
-//! Each bias is planned as a whole before anything changes ([`plan`]); what does not fit leaves the bias where it is, and a
-//! remark says why. The idea is PaddlePaddle's `allreduce_matmul_grad_overlapping`/`fused_linear_promotion` pass, whose faults
+//! Each bias is planned as a whole before anything changes; what does not fit leaves the bias where it is, and a
+//! remark says why. The idea is PaddlePaddle's fused linear promotion pass, whose faults
 //! `docs/passes/promote-linear.md` lists.
 
 mod facts;
