@@ -1,7 +1,7 @@
 //! Passes and what runs them.
 //!
 //! A pass is one file with a [`PassDef`] that states its name, help and options, and a [`Pass`] that edits a module. The
-//! [registry](registry) lists them; a [`Pipeline`] is read from text against it; the [`PassManager`] takes a verified module
+//! [`registry`] lists them; a [`Pipeline`] is read from text against it; the [`PassManager`] takes a verified module
 //! through a pipeline and gives a verified module back.
 
 mod manager;
