@@ -182,11 +182,7 @@ fn closed_forms_of_idle_time_and_memory() {
                     same("1f1b peak", *peak, f64::from(m.min(p - r as u32)));
                 }
                 let h1 = run(Kind::ZbH1);
-                same(
-                    "zb-h1",
-                    idle(&h1, h1.span),
-                    ahead * (i + (f - w).max(0.0)),
-                );
+                same("zb-h1", idle(&h1, h1.span), ahead * (i + (f - w).max(0.0)));
                 for peak in &h1.peak {
                     same("zb-h1 peak", *peak, f64::from(m.min(p)));
                 }
