@@ -5,15 +5,17 @@ use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::Hasher;
 use std::io::{self, BufWriter, Read, Write};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use raddle_compiler::driver::{Expectations, OutputFile, Section, sections};
 use raddle_compiler::pass::{Pipeline, registry};
 use raddle_dialect::diag::{Diagnostics, Source};
-use raddle_dialect::ir::{Context, Module};
+use raddle_dialect::ir::{Context, Module, Verified};
 use raddle_dialect::syntax::{self, PrintOptions};
 
 use crate::instruments::TimingReport;
@@ -89,20 +91,28 @@ impl Run<'_> {
                 text,
                 first_line: 1,
             };
-            return self.section(whole, output);
+            // The program ends right after this, and the system takes a large module back faster than we give it up.
+            let (good, _kept) = self.section(whole, output)?;
+            return Ok(good);
         };
         let mut good = true;
         for (index, section) in sections(text, marker).into_iter().enumerate() {
             if index > 0 {
                 writeln!(output, "{marker}").context("cannot write the output")?;
             }
-            good &= self.section(section, output)?;
+            let (section_good, kept) = self.section(section, output)?;
+            good &= section_good;
+            drop(ManuallyDrop::into_inner(kept));
         }
         Ok(good)
     }
 
-    /// Processes and prints one section; false if it is wrong.
-    fn section(&self, section: Section<'_>, output: &mut Output) -> Result<bool> {
+    /// Processes and prints one section; false if it is wrong. What it was read into is handed out, to be dropped or not.
+    fn section(
+        &self,
+        section: Section<'_>,
+        output: &mut Output,
+    ) -> Result<(bool, ManuallyDrop<(Option<Verified>, Arc<Context>)>)> {
         let source = Source::section(&self.name, section.text, section.first_line);
         let cx = Context::new();
         let mut diagnostics = Diagnostics::new();
@@ -113,11 +123,11 @@ impl Run<'_> {
         let reported = diagnostics.take();
         let Some(which) = self.options.verify_diagnostics else {
             self.reporter.show(&reported, &source, &cx);
-            return Ok(module.is_some());
+            return Ok((module.is_some(), ManuallyDrop::new((module, cx))));
         };
         let wrong = Expectations::read(&source).check(&reported, &source, &cx, which.into());
         self.reporter.show(&wrong, &source, &cx);
-        Ok(wrong.is_empty())
+        Ok((wrong.is_empty(), ManuallyDrop::new((module, cx))))
     }
 
     fn print(&self, module: &Module, output: &mut Output) -> Result<()> {
