@@ -32,7 +32,9 @@ pub fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Counts> {
     let mut command = Command::new(workspace.python());
     command
         .current_dir(&workspace.root)
-        .args(["-m", "lit.main", "--verbose", "--output"])
+        // The script by its interpreter: its first line holds the path the environment was made at.
+        .arg(workspace.venv().join("bin/lit"))
+        .args(["--verbose", "--output"])
         .arg(&report)
         .arg("--param")
         .arg(format!("tools={}", workspace.tool("debug", "").display()))
