@@ -17,6 +17,8 @@ mod ops;
 mod pretty;
 mod regions;
 mod resources;
+mod simplify;
+mod sparse;
 mod types;
 mod values;
 
@@ -64,7 +66,7 @@ pub(super) struct Builder<'s> {
     values: values::Scope<'s>,
     free_block_names: Vec<regions::BlockNames<'s>>,
     elements: dense::Elements,
-    affine: affine::Affine<'s>,
+    affine: simplify::Affine<'s>,
     aliases: aliases::Aliases<'s>,
     positions: locs::Positions,
     deferred_locs: Vec<(locs::Target, Tok)>,
@@ -122,7 +124,7 @@ impl<'s> Builder<'s> {
             values: values::Scope::default(),
             free_block_names: Vec::new(),
             elements: dense::Elements::default(),
-            affine: affine::Affine::default(),
+            affine: simplify::Affine::default(),
             aliases: aliases::Aliases::default(),
             positions: locs::Positions::new(file, text, source.first_line()),
             deferred_locs: Vec::new(),

@@ -1,16 +1,24 @@
 //! Resources: the `{-# … #-}` at the end of a file.
 
+use std::collections::HashMap;
+
+use rustc_hash::FxBuildHasher;
+
 use super::super::error::{Failure, fail, report};
 use super::super::text::hex_bytes;
 use super::super::token::{Kind, Tok};
 use super::Builder;
 use crate::diag::Diagnostic;
-use crate::ir::{ResourceGroup, ResourceValue};
+use crate::ir::{Ident, ResourceGroup, ResourceValue};
 
 /// Which part of the metadata is being read.
 #[derive(Default)]
 pub(super) struct Metadata {
     external: bool,
+    /// The group that is being filled.
+    group: usize,
+    /// Groups by whether they are external, and owner.
+    groups: HashMap<(bool, Ident), usize, FxBuildHasher>,
 }
 
 impl Builder<'_> {
@@ -61,17 +69,14 @@ impl Builder<'_> {
         } else {
             &mut resources.dialects
         };
-        // The group that is filled stands last.
-        match groups.iter().position(|g| g.owner == owner) {
-            Some(at) => {
-                let group = groups.remove(at);
-                groups.push(group);
-            }
-            None => groups.push(ResourceGroup {
+        let known = self.metadata.groups.entry((external, owner));
+        self.metadata.group = *known.or_insert_with(|| {
+            groups.push(ResourceGroup {
                 owner,
                 entries: Vec::new(),
-            }),
-        }
+            });
+            groups.len() - 1
+        });
         Ok(())
     }
 
@@ -114,8 +119,7 @@ impl Builder<'_> {
         } else {
             &mut resources.dialects
         };
-        let group = groups.last_mut().expect("an owner was read");
-        group.entries.push((name, value));
+        groups[self.metadata.group].entries.push((name, value));
         Ok(())
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Operand {
 pub(super) struct Scope<'s> {
     defined: HashMap<&'s [u8], Definition, FxBuildHasher>,
     /// Used, but not defined yet.
-    pending: HashMap<&'s [u8], Vec<Pending>, FxBuildHasher>,
+    pending: HashMap<&'s [u8], PendingNumbers, FxBuildHasher>,
     /// Names in the order of their definition, to forget them when their region ends.
     order: Vec<&'s [u8]>,
     /// Where the names of the results of the op to come start.
@@ -43,8 +43,10 @@ struct Definition {
     start: u32,
 }
 
+/// By the number behind `#`.
+type PendingNumbers = HashMap<u32, Pending, FxBuildHasher>;
+
 struct Pending {
-    number: u32,
     value: ValueId,
     start: u32,
 }
@@ -147,17 +149,14 @@ impl<'s> Builder<'s> {
             return self.checked(operand, value, known, ty, start);
         }
         let pending = self.values.pending.entry(name).or_default();
-        if let Some(found) = pending.iter().find(|p| p.number == operand.number) {
+        if let Some(found) = pending.get(&operand.number) {
             let (value, start) = (found.value, found.start);
             let known = self.module.ty(value);
             return self.checked(operand, value, known, ty, start);
         }
         let value = self.module.create_pending(ty);
-        pending.push(Pending {
-            number: operand.number,
-            value,
-            start: operand.tok.start,
-        });
+        let start = operand.tok.start;
+        pending.insert(operand.number, Pending { value, start });
         Ok(value)
     }
 
@@ -262,16 +261,16 @@ impl<'s> Builder<'s> {
         let Some(pending) = self.values.pending.remove(name) else {
             return Ok(());
         };
-        for used in pending {
-            let name = format!("{}#{}", String::from_utf8_lossy(name), used.number);
-            if used.number >= count {
+        for (number, used) in pending {
+            let name = format!("{}#{}", String::from_utf8_lossy(name), number);
+            if number >= count {
                 return Err(fail(
                     "E0131",
                     at(used.start),
                     format!("reference to invalid result number: '{name}' has only {count} values"),
                 ));
             }
-            let value = first.offset(used.number);
+            let value = first.offset(number);
             let (ty, expected) = (self.module.ty(value), self.module.ty(used.value));
             if ty != expected {
                 let (ty, expected) = (self.cx.display(ty), self.cx.display(expected));
@@ -298,7 +297,7 @@ impl<'s> Builder<'s> {
             .values
             .pending
             .values()
-            .flatten()
+            .flat_map(HashMap::values)
             .min_by_key(|p| p.start);
         match missing {
             None => Ok(()),
