@@ -1,40 +1,73 @@
-//! Looks for LLVM where the cargo configuration says it is, if the feature `llvm` is on.
+//! Looks for LLVM and MLIR where the cargo configuration says they are, for the features that use them.
 //!
-//! Without this check a missing LLVM shows as pages of errors from the crates that bind it.
+//! Without this check a missing LLVM shows as pages of errors from the crates that bind it. For MLIR there is one thing more
+//! to do: Debian ships MLIR's C API as static archives beside one shared `libMLIR.so`, but no `libMLIR-C.so`, which the
+//! bindings ask for. A linker script stands in for it, so that LLVM and MLIR are in the process once each.
 
-use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if env::var_os("CARGO_FEATURE_LLVM").is_none() {
-        return;
+    if enabled("LLVM") {
+        find("llvm", "LLVM_SYS_221_PREFIX", "libLLVM.so");
     }
-    const PREFIX: &str = "LLVM_SYS_221_PREFIX";
-    println!("cargo::rerun-if-env-changed={PREFIX}");
-    let prefix = match env::var(PREFIX) {
-        Ok(prefix) => prefix,
-        Err(_) => {
-            return fail(&format!(
-                "{PREFIX} is not set; .cargo/config.toml of this workspace sets it"
-            ));
-        }
-    };
-    if !Path::new(&prefix).join("lib").is_dir() {
-        return fail(&format!("there is no LLVM in {prefix}"));
+    if enabled("MLIR")
+        && let Some(lib) = find("mlir", "MLIR_SYS_220_PREFIX", "libMLIR.so")
+        && let Err(error) = link_mlir(&lib)
+    {
+        fail("mlir", &format!("the linker script for its C API cannot be written: {error}"));
     }
-    let library = Path::new(&prefix).join("lib").join("libLLVM.so");
-    if !library.exists() {
-        return fail(&format!(
-            "{prefix} has no lib/libLLVM.so: its development files are missing"
-        ));
-    }
-    println!("cargo::rerun-if-changed={}", library.display());
 }
 
-fn fail(reason: &str) {
-    println!("cargo::error=the feature `llvm` needs LLVM 22: {reason}");
-    println!(
-        "cargo::error=run `cargo xtask setup`, which installs it; or build without the feature"
-    );
+fn enabled(feature: &str) -> bool {
+    env::var_os(format!("CARGO_FEATURE_{feature}")).is_some()
+}
+
+/// The library folder under the prefix that a variable names, if it holds the library.
+fn find(feature: &str, variable: &str, library: &str) -> Option<PathBuf> {
+    println!("cargo::rerun-if-env-changed={variable}");
+    let Ok(prefix) = env::var(variable) else {
+        fail(
+            feature,
+            &format!("{variable} is not set; .cargo/config.toml of this workspace sets it"),
+        );
+        return None;
+    };
+    let lib = Path::new(&prefix).join("lib");
+    if !lib.is_dir() {
+        fail(feature, &format!("there is no LLVM in {prefix}"));
+        return None;
+    }
+    let path = lib.join(library);
+    if !path.exists() {
+        fail(feature, &format!("{prefix} has no lib/{library}: its development files are missing"));
+        return None;
+    }
+    println!("cargo::rerun-if-changed={}", path.display());
+    Some(lib)
+}
+
+fn fail(feature: &str, reason: &str) {
+    println!("cargo::error=the feature `{feature}` needs LLVM and MLIR 22: {reason}");
+    println!("cargo::error=run `cargo xtask setup`, which installs them; or build without the feature");
+}
+
+/// Writes the linker script, and lets this crate's tests find `libMLIR.so`, which is not in the system's search path.
+fn link_mlir(lib: &Path) -> io::Result<()> {
+    let mut archives = Vec::new();
+    for entry in fs::read_dir(lib)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        if name.starts_with("libMLIRCAPI") && name.ends_with(".a") {
+            archives.push(path.display().to_string());
+        }
+    }
+    archives.sort();
+    let script = format!("INPUT( {} {}/libMLIR.so )\n", archives.join(" "), lib.display());
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    fs::write(out.join("libMLIR-C.so"), script)?;
+    println!("cargo::rustc-link-search=native={}", out.display());
+    println!("cargo::rustc-link-arg=-Wl,-rpath,{}", lib.display());
+    Ok(())
 }
