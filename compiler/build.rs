@@ -16,7 +16,10 @@ fn main() {
         && let Some(lib) = find("mlir", "MLIR_SYS_220_PREFIX", "libMLIR.so")
         && let Err(error) = link_mlir(&lib)
     {
-        fail("mlir", &format!("the linker script for its C API cannot be written: {error}"));
+        fail(
+            "mlir",
+            &format!("the linker script for its C API cannot be written: {error}"),
+        );
     }
 }
 
@@ -41,7 +44,10 @@ fn find(feature: &str, variable: &str, library: &str) -> Option<PathBuf> {
     }
     let path = lib.join(library);
     if !path.exists() {
-        fail(feature, &format!("{prefix} has no lib/{library}: its development files are missing"));
+        fail(
+            feature,
+            &format!("{prefix} has no lib/{library}: its development files are missing"),
+        );
         return None;
     }
     println!("cargo::rerun-if-changed={}", path.display());
@@ -50,7 +56,9 @@ fn find(feature: &str, variable: &str, library: &str) -> Option<PathBuf> {
 
 fn fail(feature: &str, reason: &str) {
     println!("cargo::error=the feature `{feature}` needs LLVM and MLIR 22: {reason}");
-    println!("cargo::error=run `cargo xtask setup`, which installs them; or build without the feature");
+    println!(
+        "cargo::error=run `cargo xtask setup`, which installs them; or build without the feature"
+    );
 }
 
 /// Writes the linker script, and lets this crate's tests find `libMLIR.so`, which is not in the system's search path.
@@ -58,13 +66,20 @@ fn link_mlir(lib: &Path) -> io::Result<()> {
     let mut archives = Vec::new();
     for entry in fs::read_dir(lib)? {
         let path = entry?.path();
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .and_then(|n| n.to_str())
+            .unwrap_or_default();
         if name.starts_with("libMLIRCAPI") && name.ends_with(".a") {
             archives.push(path.display().to_string());
         }
     }
     archives.sort();
-    let script = format!("INPUT( {} {}/libMLIR.so )\n", archives.join(" "), lib.display());
+    let script = format!(
+        "INPUT( {} {}/libMLIR.so )\n",
+        archives.join(" "),
+        lib.display()
+    );
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     fs::write(out.join("libMLIR-C.so"), script)?;
     println!("cargo::rustc-link-search=native={}", out.display());

@@ -8,7 +8,8 @@ use programs::{Clip, LossScaling, Optimizer, Spec, build};
 use raddle_bundle::FunctionKind;
 use raddle_compiler::bundle::lower;
 use raddle_compiler::interop::mlir::{
-    Array, COMPILE_PIPELINE, Options, execute, from_bytecode, is_bytecode, run_pipeline, to_bytecode,
+    Array, COMPILE_PIPELINE, Options, execute, from_bytecode, is_bytecode, run_pipeline,
+    to_bytecode,
 };
 use raddle_dialect::DType;
 use raddle_dialect::diag::Diagnostics;
@@ -72,7 +73,12 @@ fn value(name: &str, ty: &raddle_bundle::TensorType, stream: u64) -> Tensor {
 fn lowered(module: &Verified) -> Verified {
     let (linalg, _) = programs::inspect::run(module.clone(), "builtin.module(lower-to-linalg)");
     let mut diagnostics = Diagnostics::new();
-    let compiled = run_pipeline(&linalg, COMPILE_PIPELINE, Options::default(), &mut diagnostics);
+    let compiled = run_pipeline(
+        &linalg,
+        COMPILE_PIPELINE,
+        Options::default(),
+        &mut diagnostics,
+    );
     let compiled = compiled.unwrap_or_else(|| panic!("{diagnostics:#?}"));
     let options = VerifyOptions {
         allow_unregistered: true,
@@ -90,7 +96,10 @@ fn difference(spec: &Spec) -> f64 {
     let class = &program.classes()[0];
     let step = &class.function(FunctionKind::Step).unwrap().plain;
     let mut machine = Machine::new(&program, Mode::Rounded);
-    let inputs: Vec<_> = (0u64..).zip(&step.params).map(|(at, p)| value("", &p.ty, 1 + at)).collect();
+    let inputs: Vec<_> = (0u64..)
+        .zip(&step.params)
+        .map(|(at, p)| value("", &p.ty, 1 + at))
+        .collect();
     let mut globals: Vec<(String, Tensor)> = Vec::new();
     for (at, global) in (100u64..).zip(&class.globals) {
         let tensor = value(&global.name, &global.ty, at);
@@ -112,16 +121,27 @@ fn difference(spec: &Spec) -> f64 {
     };
     let loaded = names("dist.load");
     let args = inputs.iter().map(array);
-    let loads = globals.iter().filter(|(name, _)| loaded.contains(&name.as_str()));
+    let loads = globals
+        .iter()
+        .filter(|(name, _)| loaded.contains(&name.as_str()));
     let args = args.chain(loads.map(|(_, t)| array(t))).collect();
     let returned = machine.run(FunctionKind::Step, &[inputs], &mut ()).unwrap();
     let mut expected = returned.into_iter().next().unwrap();
     for name in names("dist.store") {
         expected.push(machine.globals(0)[name].clone());
     }
-    let results: Vec<_> = expected.iter().map(|t| (t.shape.clone(), t.dtype.bytes())).collect();
+    let results: Vec<_> = expected
+        .iter()
+        .map(|t| (t.shape.clone(), t.dtype.bytes()))
+        .collect();
     let function = format!("{}_{}", class.name, step.name);
-    let got = execute(&lowered(&module), &function, args, &results, &mut diagnostics);
+    let got = execute(
+        &lowered(&module),
+        &function,
+        args,
+        &results,
+        &mut diagnostics,
+    );
     let got = got.unwrap_or_else(|| panic!("{diagnostics:#?}"));
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
     let pairs = expected.iter().zip(&got).map(|(tensor, array)| {
@@ -141,7 +161,12 @@ fn single() -> Spec {
 
 #[test]
 fn every_optimizer() {
-    for optimizer in [Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adamw, Optimizer::Adamax] {
+    for optimizer in [
+        Optimizer::Sgd,
+        Optimizer::Momentum,
+        Optimizer::Adamw,
+        Optimizer::Adamax,
+    ] {
         let spec = Spec {
             optimizer,
             ..single()
@@ -216,7 +241,12 @@ fn mlir_speaks_in_our_diagnostics() {
     let module = build(&Spec::default());
     let mut diagnostics = Diagnostics::new();
     let options = Options::default();
-    let none = run_pipeline(&module, "builtin.module(no-such-pass)", options, &mut diagnostics);
+    let none = run_pipeline(
+        &module,
+        "builtin.module(no-such-pass)",
+        options,
+        &mut diagnostics,
+    );
     assert!(none.is_none());
     let message = &diagnostics.iter().next().unwrap().message;
     assert!(message.contains("no-such-pass"), "{message}");

@@ -25,6 +25,11 @@ pub struct Options {
     #[arg(long, value_name = "TEXT")]
     pub pass_pipeline: Option<String>,
 
+    /// Passes of MLIR to run after Raddle's own, as text: 'builtin.module(canonicalize)'.
+    #[cfg(feature = "mlir")]
+    #[arg(long, value_name = "TEXT")]
+    pub mlir_pass_pipeline: Option<String>,
+
     /// Verify the module after every pass, not only at the end.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set, value_name = "BOOL")]
     pub verify_each: bool,
@@ -70,6 +75,11 @@ pub struct Printing {
     /// Print every op in generic form.
     #[arg(long)]
     pub mlir_print_op_generic: bool,
+
+    /// Write MLIR bytecode instead of text.
+    #[cfg(feature = "mlir")]
+    #[arg(long, conflicts_with = "split_input_file")]
+    pub emit_bytecode: bool,
 
     /// Print locations.
     #[arg(long)]

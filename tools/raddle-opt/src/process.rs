@@ -5,9 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+#[cfg(feature = "mlir")]
+use raddle_compiler::interop::mlir;
 use raddle_compiler::pass::{ManagerOptions, PassManager, Pipeline, Remarks};
 use raddle_dialect::diag::{Diagnostics, Source};
-use raddle_dialect::ir::{Context, Verified, VerifyOptions, verify};
+use raddle_dialect::ir::{Context, Module, Verified, VerifyOptions, verify};
 use raddle_dialect::syntax::{ParseOptions, parse};
 
 use crate::instruments::{Dump, Timer, TimingReport, Validate};
@@ -25,8 +27,43 @@ pub struct Processor<'o> {
 }
 
 impl Processor<'_> {
-    /// Reads, verifies and transforms; `None` if anything went wrong, the reasons being in `diagnostics`.
+    /// Reads, verifies and transforms, with Raddle's passes and then with MLIR's; `None` if anything went wrong, the reasons
+    /// being in `diagnostics`.
     pub fn process(
+        &self,
+        cx: &Arc<Context>,
+        source: &Source<'_>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Verified> {
+        let module = self.transform(cx, source, diagnostics)?;
+        #[cfg(feature = "mlir")]
+        if let Some(pipeline) = &self.options.mlir_pass_pipeline {
+            return self.timed("MLIR", || {
+                let allow_unregistered = self.options.allow_unregistered_dialect;
+                let options = mlir::Options { allow_unregistered };
+                let module = mlir::run_pipeline(&module, pipeline, options, diagnostics)?;
+                verify(module, VerifyOptions { allow_unregistered }, diagnostics).ok()
+            });
+        }
+        Some(module)
+    }
+
+    fn read(
+        &self,
+        cx: &Arc<Context>,
+        source: &Source<'_>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Module> {
+        let allow_unregistered = self.options.allow_unregistered_dialect;
+        #[cfg(feature = "mlir")]
+        if mlir::is_bytecode(source.text()) {
+            let options = mlir::Options { allow_unregistered };
+            return mlir::from_bytecode(cx, source.text(), options, diagnostics);
+        }
+        parse(cx, source, ParseOptions { allow_unregistered }, diagnostics)
+    }
+
+    fn transform(
         &self,
         cx: &Arc<Context>,
         source: &Source<'_>,
@@ -34,9 +71,7 @@ impl Processor<'_> {
     ) -> Option<Verified> {
         let allow_unregistered = self.options.allow_unregistered_dialect;
         let verify_options = VerifyOptions { allow_unregistered };
-        let module = self.timed("Parser", || {
-            parse(cx, source, ParseOptions { allow_unregistered }, diagnostics)
-        })?;
+        let module = self.timed("Parser", || self.read(cx, source, diagnostics))?;
         let module = self
             .timed("Verifier", || verify(module, verify_options, diagnostics))
             .ok()?;

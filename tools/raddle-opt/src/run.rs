@@ -13,6 +13,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use raddle_compiler::driver::{Expectations, OutputFile, Section, sections};
+#[cfg(feature = "mlir")]
+use raddle_compiler::interop::mlir;
 use raddle_compiler::pass::{Pipeline, registry};
 use raddle_dialect::diag::{Diagnostics, Source};
 use raddle_dialect::ir::{Context, Module, Verified};
@@ -116,9 +118,11 @@ impl Run<'_> {
         let source = Source::section(&self.name, section.text, section.first_line);
         let cx = Context::new();
         let mut diagnostics = Diagnostics::new();
-        let module = self.processor.process(&cx, &source, &mut diagnostics);
-        if let Some(module) = &module {
-            self.print(module, output)?;
+        let mut module = self.processor.process(&cx, &source, &mut diagnostics);
+        if let Some(done) = &module
+            && !self.print(done, output, &mut diagnostics)?
+        {
+            module = None;
         }
         let reported = diagnostics.take();
         let Some(which) = self.options.verify_diagnostics else {
@@ -130,9 +134,29 @@ impl Run<'_> {
         Ok((wrong.is_empty(), ManuallyDrop::new((module, cx))))
     }
 
-    fn print(&self, module: &Module, output: &mut Output) -> Result<()> {
+    /// Prints a module, as text or bytecode; false if it has no such form, which `diagnostics` say.
+    fn print(
+        &self,
+        module: &Module,
+        output: &mut Output,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<bool> {
         let printing = &self.options.printing;
         let start = Instant::now();
+        #[cfg(feature = "mlir")]
+        if printing.emit_bytecode {
+            let allow_unregistered = self.options.allow_unregistered_dialect;
+            let options = mlir::Options { allow_unregistered };
+            let Some(bytes) = mlir::to_bytecode(module, options, diagnostics) else {
+                return Ok(false);
+            };
+            output
+                .write_all(&bytes)
+                .context("cannot write the output")?;
+            return Ok(true);
+        }
+        #[cfg(not(feature = "mlir"))]
+        let _ = diagnostics;
         syntax::write(module, print_options(printing), output)
             .context("cannot write the output")?;
         if let Some(folder) = &printing.generic_copies {
@@ -140,7 +164,7 @@ impl Run<'_> {
         }
         let mut timing = self.processor.timing.borrow_mut();
         timing.add("Output", start.elapsed());
-        Ok(())
+        Ok(true)
     }
 }
 

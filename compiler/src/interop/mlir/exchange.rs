@@ -20,7 +20,7 @@ use mlir_sys::{
 };
 use raddle_dialect::diag::Severity;
 
-use super::{Job, Message, Options};
+use super::{Job, Message, Options, Position};
 
 /// Parses the input, does the job, and returns its output, if it could be done, with what MLIR said.
 pub(super) fn run(
@@ -133,7 +133,7 @@ fn message(diagnostic: &Diagnostic) -> Message {
     }
 }
 
-fn file_position(location: Location) -> Option<(String, u32, u32)> {
+fn file_position(location: Location) -> Option<Position> {
     let raw = location.to_raw();
     // SAFETY: the location is alive; its kind is asked for before its fields are read.
     unsafe {

@@ -60,7 +60,8 @@ pub fn execute(
     let bytes = ask(module.cx(), text, job, Options::default(), diagnostics)?;
     let mut rest = bytes.as_slice();
     let arrays = results.iter().map(|(shape, element_bytes)| {
-        let (own, behind) = rest.split_at_checked(shape.iter().product::<usize>() * element_bytes)?;
+        let (own, behind) =
+            rest.split_at_checked(shape.iter().product::<usize>() * element_bytes)?;
         rest = behind;
         Some(Array {
             shape: shape.clone(),
@@ -88,7 +89,11 @@ fn descriptor(array: &mut Array) -> Vec<u64> {
         strides[at - 1] = strides[at] * array.shape[at] as u64;
     }
     let extents = array.shape.iter().map(|&extent| extent as u64);
-    [pointer, pointer, 0].into_iter().chain(extents).chain(strides).collect()
+    [pointer, pointer, 0]
+        .into_iter()
+        .chain(extents)
+        .chain(strides)
+        .collect()
 }
 
 /// Compiles and calls; returns the bytes of the results, one behind the other. Empty if there is no such function.
@@ -100,10 +105,17 @@ pub(super) fn invoke(
     register_all_llvm_translations(context);
     let engine = ExecutionEngine::new(module, 2, &[], false, false);
     register_world(&engine);
-    if engine.lookup(&format!("_mlir_ciface_{}", invocation.function)).is_null() {
+    if engine
+        .lookup(&format!("_mlir_ciface_{}", invocation.function))
+        .is_null()
+    {
         return vec![];
     }
-    let words = invocation.results.iter().map(|(shape, _)| 3 + 2 * shape.len()).sum();
+    let words = invocation
+        .results
+        .iter()
+        .map(|(shape, _)| 3 + 2 * shape.len())
+        .sum();
     let mut returned = vec![0u64; words];
     let mut descriptors: Vec<Vec<u64>> = invocation.args.iter_mut().map(descriptor).collect();
     // Each argument of the C interface is a pointer to a descriptor; the call takes pointers to the arguments.
@@ -112,8 +124,10 @@ pub(super) fn invoke(
         pointers.push(returned.as_mut_ptr().cast());
     }
     pointers.extend(descriptors.iter_mut().map(|d| d.as_mut_ptr().cast::<()>()));
-    let mut slots: Vec<*mut ()> =
-        pointers.iter_mut().map(|pointer| (&raw mut *pointer).cast()).collect();
+    let mut slots: Vec<*mut ()> = pointers
+        .iter_mut()
+        .map(|pointer| (&raw mut *pointer).cast())
+        .collect();
     // SAFETY: the slots point to one pointer for the results, if there are any, and one for each argument, as the C
     // interface of the function takes them; descriptors, argument data and the room for results outlive the call.
     let called = unsafe { engine.invoke_packed(&invocation.function, &mut slots) };
@@ -179,7 +193,10 @@ unsafe fn copy<T: Copy>(result: *mut Line, x: *const Line) {
         let count = x.extent.max(0) as usize;
         let data = malloc(count.max(1) * size_of::<T>()).cast::<T>();
         for at in 0..count {
-            let from = x.aligned.cast::<T>().offset((x.offset + at as i64 * x.stride) as isize);
+            let from = x
+                .aligned
+                .cast::<T>()
+                .offset((x.offset + at as i64 * x.stride) as isize);
             data.add(at).write(from.read());
         }
         *result = Line {
@@ -223,12 +240,36 @@ fn register_world(engine: &ExecutionEngine) {
         unsafe { engine.register_symbol(&format!("_mlir_ciface_raddle_{name}"), function) };
     };
     let tensors: [(&str, *mut (), *mut ()); 8] = [
-        ("f64", copy_of::<f64> as *mut (), copy_within::<f64> as *mut ()),
-        ("f32", copy_of::<f32> as *mut (), copy_within::<f32> as *mut ()),
-        ("f16", copy_of::<u16> as *mut (), copy_within::<u16> as *mut ()),
-        ("bf16", copy_of::<u16> as *mut (), copy_within::<u16> as *mut ()),
-        ("i64", copy_of::<u64> as *mut (), copy_within::<u64> as *mut ()),
-        ("i32", copy_of::<u32> as *mut (), copy_within::<u32> as *mut ()),
+        (
+            "f64",
+            copy_of::<f64> as *mut (),
+            copy_within::<f64> as *mut (),
+        ),
+        (
+            "f32",
+            copy_of::<f32> as *mut (),
+            copy_within::<f32> as *mut (),
+        ),
+        (
+            "f16",
+            copy_of::<u16> as *mut (),
+            copy_within::<u16> as *mut (),
+        ),
+        (
+            "bf16",
+            copy_of::<u16> as *mut (),
+            copy_within::<u16> as *mut (),
+        ),
+        (
+            "i64",
+            copy_of::<u64> as *mut (),
+            copy_within::<u64> as *mut (),
+        ),
+        (
+            "i32",
+            copy_of::<u32> as *mut (),
+            copy_within::<u32> as *mut (),
+        ),
         ("i8", copy_of::<u8> as *mut (), copy_within::<u8> as *mut ()),
         ("i1", copy_of::<u8> as *mut (), copy_within::<u8> as *mut ()),
     ];

@@ -28,13 +28,16 @@ pub struct Options {
     pub allow_unregistered: bool,
 }
 
+/// File, line and column.
+type Position = (String, u32, u32);
+
 /// What MLIR said, before it is turned into one of our diagnostics.
 struct Message {
     severity: Severity,
-    /// File, line and column, where MLIR knew them.
-    at: Option<(String, u32, u32)>,
+    /// Where, if MLIR knew.
+    at: Option<Position>,
     text: String,
-    notes: Vec<(Option<(String, u32, u32)>, String)>,
+    notes: Vec<(Option<Position>, String)>,
 }
 
 /// What is asked of MLIR.
@@ -104,7 +107,9 @@ fn over(module: &Module, diagnostics: &mut Diagnostics) -> Option<Vec<u8>> {
                 loc,
                 format!("ops nest {depth} deep here, more than MLIR can be given"),
             )
-            .help(format!("MLIR recurses into regions; at most {MAX_DEPTH} levels are passed on")),
+            .help(format!(
+                "MLIR recurses into regions; at most {MAX_DEPTH} levels are passed on"
+            )),
         );
         return None;
     }
@@ -132,7 +137,6 @@ fn back(cx: &Arc<Context>, text: &[u8], diagnostics: &mut Diagnostics) -> Option
     let source = Source::new("<mlir>", text);
     let options = ParseOptions {
         allow_unregistered: true,
-        ..ParseOptions::default()
     };
     syntax::parse(cx, &source, options, diagnostics)
 }
@@ -166,11 +170,12 @@ fn ask(
 }
 
 fn ours(cx: &Context, message: Message) -> Diagnostic {
-    let place = |at: Option<(String, u32, u32)>| match at {
+    let place = |at: Option<Position>| match at {
         Some((file, line, col)) => cx.file_loc(&file, line, col),
         None => cx.unknown_loc(),
     };
-    let mut diagnostic = Diagnostic::new(message.severity, "E0803", place(message.at), message.text);
+    let mut diagnostic =
+        Diagnostic::new(message.severity, "E0803", place(message.at), message.text);
     for (at, text) in message.notes {
         diagnostic = diagnostic.note(at.map(|at| place(Some(at)).into()), text);
     }
