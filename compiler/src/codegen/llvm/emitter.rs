@@ -4,7 +4,6 @@
 //! block is chosen. An [`Emitter`] is made by starting a function, which chooses one, and every method that leaves a
 //! block chooses the next. So `built` unwraps, in one place.
 
-use inkwell::basic_block::BasicBlock;
 use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::Context;
 use inkwell::intrinsics::Intrinsic;
@@ -27,13 +26,13 @@ pub(crate) enum Space {
 
 /// A module under construction, with a place in it where the next instruction goes.
 pub(crate) struct Emitter<'c> {
-    context: &'c Context,
+    pub(super) context: &'c Context,
     module: Module<'c>,
-    builder: Builder<'c>,
-    function: FunctionValue<'c>,
+    pub(super) builder: Builder<'c>,
+    pub(super) function: FunctionValue<'c>,
 }
 
-fn built<T>(result: Result<T, BuilderError>) -> T {
+pub(super) fn built<T>(result: Result<T, BuilderError>) -> T {
     result.expect("an emitter always stands in a block")
 }
 
@@ -431,6 +430,28 @@ impl<'c> Emitter<'c> {
         .into_float_value()
     }
 
+    /// Reads a special register anew, such as `%tid.x`, so that its value need not be kept from an earlier read.
+    pub(crate) fn read_special_again(&self, name: &str) -> IntValue<'c> {
+        let function_type = self.context.i32_type().fn_type(&[], false);
+        let assembly = self.context.create_inline_asm(
+            function_type,
+            format!("mov.u32 $0, %{name};"),
+            "=r".to_owned(),
+            true,
+            false,
+            None,
+            false,
+        );
+        built(
+            self.builder
+                .build_indirect_call(function_type, assembly, &[], ""),
+        )
+        .try_as_basic_value()
+        .basic()
+        .expect("the assembly has a result")
+        .into_int_value()
+    }
+
     /// A module-wide array in shared memory whose size the launch decides.
     pub(crate) fn launch_sized_shared(&self, name: &str, alignment: u32) -> PointerValue<'c> {
         let array = self.context.i8_type().array_type(0);
@@ -440,91 +461,6 @@ impl<'c> Emitter<'c> {
         global.set_linkage(Linkage::External);
         global.set_alignment(alignment);
         global.as_pointer_value()
-    }
-
-    /// Emits code that runs only if a condition holds.
-    pub(crate) fn when(&self, condition: IntValue<'c>, body: impl FnOnce(&Self)) {
-        let then = self.context.append_basic_block(self.function, "then");
-        let after = self.context.append_basic_block(self.function, "after");
-        built(
-            self.builder
-                .build_conditional_branch(condition, then, after),
-        );
-        self.builder.position_at_end(then);
-        body(self);
-        built(self.builder.build_unconditional_branch(after));
-        self.builder.position_at_end(after);
-    }
-
-    /// Emits code that runs if a condition holds, and code that runs if it does not.
-    pub(crate) fn either(
-        &self,
-        condition: IntValue<'c>,
-        body: impl FnOnce(&Self),
-        otherwise: impl FnOnce(&Self),
-    ) {
-        let then = self.context.append_basic_block(self.function, "then");
-        let other = self.context.append_basic_block(self.function, "else");
-        let after = self.context.append_basic_block(self.function, "after");
-        built(
-            self.builder
-                .build_conditional_branch(condition, then, other),
-        );
-        self.builder.position_at_end(then);
-        body(self);
-        built(self.builder.build_unconditional_branch(after));
-        self.builder.position_at_end(other);
-        otherwise(self);
-        built(self.builder.build_unconditional_branch(after));
-        self.builder.position_at_end(after);
-    }
-
-    /// Emits a loop that runs `count` times and carries values from one round to the next: not at all for 0, and
-    /// without a branch for 1.
-    pub(crate) fn repeat(
-        &self,
-        count: u32,
-        state: Vec<BasicValueEnum<'c>>,
-        mut body: impl FnMut(&Self, Vec<BasicValueEnum<'c>>) -> Vec<BasicValueEnum<'c>>,
-    ) -> Vec<BasicValueEnum<'c>> {
-        if count <= 1 {
-            return if count == 0 { state } else { body(self, state) };
-        }
-        let entry = self.current_block();
-        let round = self.context.append_basic_block(self.function, "round");
-        built(self.builder.build_unconditional_branch(round));
-        self.builder.position_at_end(round);
-        let left = built(self.builder.build_phi(self.context.i32_type(), ""));
-        left.add_incoming(&[(&self.i32(count), entry)]);
-        let carried: Vec<_> = state
-            .iter()
-            .map(|value| {
-                let phi = built(self.builder.build_phi(value.get_type(), ""));
-                phi.add_incoming(&[(value, entry)]);
-                phi
-            })
-            .collect();
-        let next = body(
-            self,
-            carried.iter().map(|phi| phi.as_basic_value()).collect(),
-        );
-        let remaining = self.sub(left.as_basic_value().into_int_value(), self.i32(1));
-        let last = self.current_block();
-        left.add_incoming(&[(&remaining, last)]);
-        for (phi, value) in carried.iter().zip(&next) {
-            phi.add_incoming(&[(value, last)]);
-        }
-        let done = self.context.append_basic_block(self.function, "done");
-        let again = self.compare(IntPredicate::NE, remaining, self.i32(0));
-        built(self.builder.build_conditional_branch(again, round, done));
-        self.builder.position_at_end(done);
-        next
-    }
-
-    fn current_block(&self) -> BasicBlock<'c> {
-        self.builder
-            .get_insert_block()
-            .expect("an emitter always stands in a block")
     }
 }
 

@@ -1,6 +1,7 @@
 //! What every LLVM target shares: building a function and running LLVM on a module.
 
 mod emitter;
+mod flow;
 mod machine;
 
 pub(crate) use emitter::{Emitter, Space};

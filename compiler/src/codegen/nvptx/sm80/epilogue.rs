@@ -90,12 +90,13 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
     pub(super) fn write<M: Multiplier<'c>>(
         &self,
         e: &Emitter<'c>,
+        place: &Place<'c>,
         multiplier: &M,
         sums: &[FloatValue<'c>],
     ) {
         let bias = self.load_bias(e);
         barrier(e);
-        let origin = multiplier.lane_origin(e);
+        let origin = multiplier.lane_origin(e, place.lane);
         for slab in 0..self.schedule.warp_rows / SLAB_ROWS {
             if slab > 0 {
                 warp_barrier(e);
@@ -269,7 +270,7 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
         let Some(pointer) = self.destinations.bias_gradient.filter(|_| !sums.is_empty()) else {
             return;
         };
-        let whole = multiplier.finish_columns(e, sums);
+        let whole = multiplier.finish_columns(e, place.lane, sums);
         let first_row = e.compare(IntPredicate::EQ, place.warp_row, e.i32(0));
         let first = e.add(e.add(place.column, place.warp_column), whole.first);
         let start = e.offset(pointer, e.mul(e.widen(first), e.i64(4)));

@@ -85,11 +85,16 @@ pub(super) trait Multiplier<'c> {
     /// Adds the right fragments of one step to the lane's sums over the depth.
     fn add_columns(&self, e: &Emitter<'c>, sums: &mut [FloatValue<'c>], fragments: &Fragments<'c>);
 
-    /// Completes the sums over the depth within the warp.
-    fn finish_columns(&self, e: &Emitter<'c>, sums: &[FloatValue<'c>]) -> ColumnSums<'c>;
+    /// Completes the sums over the depth within the warp, for the lane of this number.
+    fn finish_columns(
+        &self,
+        e: &Emitter<'c>,
+        lane: IntValue<'c>,
+        sums: &[FloatValue<'c>],
+    ) -> ColumnSums<'c>;
 
-    /// The lane's first row and column within the warp's tile.
-    fn lane_origin(&self, e: &Emitter<'c>) -> (IntValue<'c>, IntValue<'c>);
+    /// The first row and column within the warp's tile of the lane of this number.
+    fn lane_origin(&self, e: &Emitter<'c>, lane: IntValue<'c>) -> (IntValue<'c>, IntValue<'c>);
 
     /// Which of the lane's sums lie in a slab of rows of the warp's tile.
     fn cells(&self, slab: u32) -> Vec<Cell>;

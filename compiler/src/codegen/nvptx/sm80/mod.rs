@@ -81,14 +81,14 @@ impl<'c> Kernel<'_, 'c> {
         let left = CopySource {
             operand: self.contraction.left,
             tile: self.schedule.left,
-            pointer: self.pointer(e, Parameter::A),
+            pointer: self.pointer(e, &self.place, Parameter::A),
             origin: self.place.row,
             destination: self.tiles.0,
         };
         let right = CopySource {
             operand: self.contraction.right,
             tile: self.schedule.right,
-            pointer: self.pointer(e, Parameter::B),
+            pointer: self.pointer(e, &self.place, Parameter::B),
             origin: self.place.column,
             destination: self.tiles.1,
         };
@@ -102,16 +102,19 @@ impl<'c> Kernel<'_, 'c> {
         }
         .emit(e);
         let cut = (self.contraction, self.schedule);
-        let writer = EpilogueWriter::emit(e, cut, &self.place, self.tiles.0, self.destinations(e));
-        writer.write_columns(e, &self.place, (multiplier, &sums.columns));
-        writer.write(e, multiplier, &sums.product);
+        // The main loop needs every register.
+        let place = Place::emit_again(e, self.schedule);
+        let destinations = self.destinations(e, &place);
+        let writer = EpilogueWriter::emit(e, cut, &place, self.tiles.0, destinations);
+        writer.write_columns(e, &place, (multiplier, &sums.columns));
+        writer.write(e, &place, multiplier, &sums.product);
     }
 
-    fn destinations(&self, e: &Emitter<'c>) -> Destinations<'c> {
+    fn destinations(&self, e: &Emitter<'c>, place: &Place<'c>) -> Destinations<'c> {
         let epilogue = self.contraction.epilogue;
-        let optional = |exists: bool, parameter| exists.then(|| self.pointer(e, parameter));
+        let optional = |exists: bool, parameter| exists.then(|| self.pointer(e, place, parameter));
         Destinations {
-            output: self.pointer(e, Parameter::Output),
+            output: self.pointer(e, place, Parameter::Output),
             auxiliary_output: optional(
                 epilogue.auxiliary_output.is_some(),
                 Parameter::AuxiliaryOutput,
@@ -123,13 +126,18 @@ impl<'c> Kernel<'_, 'c> {
     }
 
     /// Where a parameter's data for the block's product of the batch starts.
-    fn pointer(&self, e: &Emitter<'c>, parameter: Parameter) -> PointerValue<'c> {
+    fn pointer(
+        &self,
+        e: &Emitter<'c>,
+        place: &Place<'c>,
+        parameter: Parameter,
+    ) -> PointerValue<'c> {
         let index = self
             .parameters
             .index(parameter)
             .expect("the parameters were listed from the same contraction");
         let pointer = e.parameter(index).into_pointer_value();
-        let Some(batch) = self.place.batch else {
+        let Some(batch) = place.batch else {
             return pointer;
         };
         let Contraction {

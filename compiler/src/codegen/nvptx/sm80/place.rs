@@ -31,13 +31,26 @@ pub(super) struct Place<'c> {
 }
 
 impl<'c> Place<'c> {
+    /// Locates the thread at the start of a kernel.
     pub(super) fn emit(e: &Emitter<'c>, schedule: &TileSchedule) -> Place<'c> {
         let special = |name: &str| {
             e.call_value(&format!("llvm.nvvm.read.ptx.sreg.{name}"), &[], &[])
                 .into_int_value()
         };
-        let thread = special("tid.x");
-        let block = special("ctaid.x");
+        Place::of(e, schedule, (special("tid.x"), special("ctaid.x")))
+    }
+
+    /// Locates the thread again, so that the numbers need no registers until here.
+    pub(super) fn emit_again(e: &Emitter<'c>, schedule: &TileSchedule) -> Place<'c> {
+        let numbers = ["tid.x", "ctaid.x"].map(|name| e.read_special_again(name));
+        Place::of(e, schedule, (numbers[0], numbers[1]))
+    }
+
+    fn of(
+        e: &Emitter<'c>,
+        schedule: &TileSchedule,
+        (thread, block): (IntValue<'c>, IntValue<'c>),
+    ) -> Place<'c> {
         let warp = e.shr_const(thread, 5);
         let across = schedule.columns / schedule.warp_columns;
         let warp_row = e.mul_const(e.div_const(warp, across), schedule.warp_rows);

@@ -33,11 +33,14 @@ impl<'c> MultiplyAdd<'c> {
     ) -> MultiplyAdd<'c> {
         let rows = ReaderShape::of(Side::Left, schedule.left, schedule.warp_rows);
         let columns = ReaderShape::of(Side::Right, schedule.right, schedule.warp_columns);
-        let row_lane = e.shr_const(place.lane, 3);
-        let column_lane = e.and_const(place.lane, 7);
         MultiplyAdd {
-            left: Reader::emit(e, rows, row_lane, (place.warp_row, left)),
-            right: Reader::emit(e, columns, column_lane, (place.warp_column, right)),
+            left: Reader::emit(e, rows, row_lane(e, place.lane), (place.warp_row, left)),
+            right: Reader::emit(
+                e,
+                columns,
+                column_lane(e, place.lane),
+                (place.warp_column, right),
+            ),
         }
     }
 }
@@ -85,12 +88,17 @@ impl<'c> Multiplier<'c> for MultiplyAdd<'c> {
         }
     }
 
-    fn finish_columns(&self, e: &Emitter<'c>, sums: &[FloatValue<'c>]) -> ColumnSums<'c> {
+    fn finish_columns(
+        &self,
+        e: &Emitter<'c>,
+        lane: IntValue<'c>,
+        sums: &[FloatValue<'c>],
+    ) -> ColumnSums<'c> {
         // The lanes of one column all have the same sum.
         let columns = self.right.shape;
         ColumnSums {
-            writes: e.compare(IntPredicate::EQ, self.left.lane, e.i32(0)),
-            first: self.lane_origin(e).1,
+            writes: e.compare(IntPredicate::EQ, row_lane(e, lane), e.i32(0)),
+            first: self.lane_origin(e, lane).1,
             columns: sums
                 .iter()
                 .zip(0..)
@@ -99,12 +107,15 @@ impl<'c> Multiplier<'c> for MultiplyAdd<'c> {
         }
     }
 
-    fn lane_origin(&self, e: &Emitter<'c>) -> (IntValue<'c>, IntValue<'c>) {
-        let origin = |reader: &Reader<'c>| match reader.shape.tile.major {
-            Major::Depth => reader.lane,
-            Major::Outer => e.mul_const(reader.lane, STEP),
+    fn lane_origin(&self, e: &Emitter<'c>, lane: IntValue<'c>) -> (IntValue<'c>, IntValue<'c>) {
+        let origin = |reader: &Reader<'c>, lane| match reader.shape.tile.major {
+            Major::Depth => lane,
+            Major::Outer => e.mul_const(lane, STEP),
         };
-        (origin(&self.left), origin(&self.right))
+        (
+            origin(&self.left, row_lane(e, lane)),
+            origin(&self.right, column_lane(e, lane)),
+        )
     }
 
     fn cells(&self, slab: u32) -> Vec<Cell> {
@@ -130,6 +141,16 @@ impl<'c> Multiplier<'c> for MultiplyAdd<'c> {
         }
         cells
     }
+}
+
+/// A lane's row among the lanes.
+fn row_lane<'c>(e: &Emitter<'c>, lane: IntValue<'c>) -> IntValue<'c> {
+    e.shr_const(lane, 3)
+}
+
+/// A lane's column among the lanes.
+fn column_lane<'c>(e: &Emitter<'c>, lane: IntValue<'c>) -> IntValue<'c> {
+    e.and_const(lane, 7)
 }
 
 /// Which rows, or columns, a lane owns.
@@ -172,7 +193,6 @@ impl ReaderShape {
 /// Reads one operand's elements from shared memory.
 struct Reader<'c> {
     shape: ReaderShape,
-    lane: IntValue<'c>,
     /// Shared address in the first stage of the lane's line, its chunk number XORed with the index.
     bases: Vec<IntValue<'c>>,
 }
@@ -201,7 +221,7 @@ impl<'c> Reader<'c> {
         let bases = (0..distinct)
             .map(|index| e.add(start, e.shl_const(e.xor_const(permuted, index), 4)))
             .collect();
-        Reader { shape, lane, bases }
+        Reader { shape, bases }
     }
 
     /// The four terms of a step for every row or column: those of one after the other.

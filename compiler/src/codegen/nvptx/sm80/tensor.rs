@@ -27,7 +27,6 @@ pub(super) struct TensorCore<'c> {
     element: ElementType,
     left: Reader<'c>,
     right: Reader<'c>,
-    lane: IntValue<'c>,
 }
 
 impl<'c> TensorCore<'c> {
@@ -62,7 +61,6 @@ impl<'c> TensorCore<'c> {
                 right,
                 schedule.warp_columns,
             ),
-            lane: place.lane,
         }
     }
 
@@ -139,22 +137,24 @@ impl<'c> Multiplier<'c> for TensorCore<'c> {
         }
     }
 
-    fn finish_columns(&self, e: &Emitter<'c>, sums: &[FloatValue<'c>]) -> ColumnSums<'c> {
+    fn finish_columns(
+        &self,
+        e: &Emitter<'c>,
+        lane: IntValue<'c>,
+        sums: &[FloatValue<'c>],
+    ) -> ColumnSums<'c> {
         // The four lanes of a group hold different terms of the same columns.
         let whole = |&sum| e.add_exchanged(e.add_exchanged(sum, 1), 2);
-        let first_of_group = e.and_const(self.lane, 3);
+        let first_of_group = e.and_const(lane, 3);
         ColumnSums {
             writes: e.compare(IntPredicate::EQ, first_of_group, e.i32(0)),
-            first: e.shr_const(self.lane, 2),
+            first: e.shr_const(lane, 2),
             columns: (0..).step_by(8).zip(sums.iter().map(whole)).collect(),
         }
     }
 
-    fn lane_origin(&self, e: &Emitter<'c>) -> (IntValue<'c>, IntValue<'c>) {
-        (
-            e.shr_const(self.lane, 2),
-            e.shl_const(e.and_const(self.lane, 3), 1),
-        )
+    fn lane_origin(&self, e: &Emitter<'c>, lane: IntValue<'c>) -> (IntValue<'c>, IntValue<'c>) {
+        (e.shr_const(lane, 2), e.shl_const(e.and_const(lane, 3), 1))
     }
 
     fn cells(&self, slab: u32) -> Vec<Cell> {

@@ -1,0 +1,94 @@
+//! Conditions and loops.
+
+use inkwell::IntPredicate;
+use inkwell::basic_block::BasicBlock;
+use inkwell::values::{BasicValueEnum, IntValue};
+
+use super::emitter::{Emitter, built};
+
+impl<'c> Emitter<'c> {
+    /// Emits code that runs only if a condition holds.
+    pub(crate) fn when(&self, condition: IntValue<'c>, body: impl FnOnce(&Self)) {
+        let then = self.context.append_basic_block(self.function, "then");
+        let after = self.context.append_basic_block(self.function, "after");
+        built(
+            self.builder
+                .build_conditional_branch(condition, then, after),
+        );
+        self.builder.position_at_end(then);
+        body(self);
+        built(self.builder.build_unconditional_branch(after));
+        self.builder.position_at_end(after);
+    }
+
+    /// Emits code that runs if a condition holds, and code that runs if it does not.
+    pub(crate) fn either(
+        &self,
+        condition: IntValue<'c>,
+        body: impl FnOnce(&Self),
+        otherwise: impl FnOnce(&Self),
+    ) {
+        let then = self.context.append_basic_block(self.function, "then");
+        let other = self.context.append_basic_block(self.function, "else");
+        let after = self.context.append_basic_block(self.function, "after");
+        built(
+            self.builder
+                .build_conditional_branch(condition, then, other),
+        );
+        self.builder.position_at_end(then);
+        body(self);
+        built(self.builder.build_unconditional_branch(after));
+        self.builder.position_at_end(other);
+        otherwise(self);
+        built(self.builder.build_unconditional_branch(after));
+        self.builder.position_at_end(after);
+    }
+
+    /// Emits a loop that runs `count` times and carries values from one round to the next: not at all for 0, and
+    /// without a branch for 1.
+    pub(crate) fn repeat(
+        &self,
+        count: u32,
+        state: Vec<BasicValueEnum<'c>>,
+        mut body: impl FnMut(&Self, Vec<BasicValueEnum<'c>>) -> Vec<BasicValueEnum<'c>>,
+    ) -> Vec<BasicValueEnum<'c>> {
+        if count <= 1 {
+            return if count == 0 { state } else { body(self, state) };
+        }
+        let entry = self.current_block();
+        let round = self.context.append_basic_block(self.function, "round");
+        built(self.builder.build_unconditional_branch(round));
+        self.builder.position_at_end(round);
+        let left = built(self.builder.build_phi(self.context.i32_type(), ""));
+        left.add_incoming(&[(&self.i32(count), entry)]);
+        let carried: Vec<_> = state
+            .iter()
+            .map(|value| {
+                let phi = built(self.builder.build_phi(value.get_type(), ""));
+                phi.add_incoming(&[(value, entry)]);
+                phi
+            })
+            .collect();
+        let next = body(
+            self,
+            carried.iter().map(|phi| phi.as_basic_value()).collect(),
+        );
+        let remaining = self.sub(left.as_basic_value().into_int_value(), self.i32(1));
+        let last = self.current_block();
+        left.add_incoming(&[(&remaining, last)]);
+        for (phi, value) in carried.iter().zip(&next) {
+            phi.add_incoming(&[(value, last)]);
+        }
+        let done = self.context.append_basic_block(self.function, "done");
+        let again = self.compare(IntPredicate::NE, remaining, self.i32(0));
+        built(self.builder.build_conditional_branch(again, round, done));
+        self.builder.position_at_end(done);
+        next
+    }
+
+    fn current_block(&self) -> BasicBlock<'c> {
+        self.builder
+            .get_insert_block()
+            .expect("an emitter always stands in a block")
+    }
+}
