@@ -29,6 +29,9 @@ pub(super) enum Op {
     Mod,
 }
 
+/// How far sums are taken apart on their right. MLIR has no such limit, and sums are not written like that.
+const MAX_LAST: u32 = 64;
+
 /// What is known of a node.
 #[derive(Clone, Copy)]
 struct Fact {
@@ -126,23 +129,36 @@ impl Affine<'_> {
     }
 
     pub fn add(&mut self, l: u32, r: u32) -> u32 {
+        self.add_at(l, r, 0).0
+    }
+
+    /// The sum, and whether it is anything but the two put together.
+    fn add_at(&mut self, l: u32, r: u32, depth: u32) -> (u32, bool) {
         // Constants that end up on the right of everything, innermost first.
         let mut last = Vec::new();
-        let mut sum = self.add_before(l, r, &mut last);
+        let (mut sum, mut simpler) = self.add_before(l, r, depth, &mut last);
         while let Some(constant) = last.pop() {
             let constant = self.constant(constant);
-            sum = self.add_before(sum, constant, &mut last);
+            sum = self.add_before(sum, constant, depth, &mut last).0;
+            simpler = true;
         }
-        sum
+        (sum, simpler)
     }
 
     /// The sum but for the constants that it adds to `last`.
-    fn add_before(&mut self, mut l: u32, mut r: u32, last: &mut Vec<i64>) -> u32 {
+    fn add_before(
+        &mut self,
+        mut l: u32,
+        mut r: u32,
+        depth: u32,
+        last: &mut Vec<i64>,
+    ) -> (u32, bool) {
+        let mut simpler = false;
         loop {
             if let (Some(a), Some(b)) = (self.as_const(l), self.as_const(r)) {
                 return match a.checked_add(b) {
-                    Some(sum) => self.constant(sum),
-                    None => self.node(Node::Binary(Op::Add, l, r)),
+                    Some(sum) => (self.constant(sum), true),
+                    None => (self.node(Node::Binary(Op::Add, l, r)), simpler),
                 };
             }
             // Constants go right; then symbols do; single dimensions and symbols go by number.
@@ -151,15 +167,17 @@ impl Affine<'_> {
                 || self.is_later(l, r)
             {
                 (l, r) = (r, l);
+                simpler = true;
             }
             let constant = self.as_const(r);
             if constant == Some(0) {
-                return l;
+                return (l, true);
             }
             let inner = self.by_const(l, Op::Add);
             // (d0 + 2) + 3
             if let (Some((rest, a)), Some(b)) = (inner, constant) {
                 (l, r) = (rest, self.constant(a.wrapping_add(b)));
+                simpler = true;
                 continue;
             }
             // d0 * 2 + d0 * 3
@@ -167,7 +185,7 @@ impl Affine<'_> {
             let (right, b) = self.by_const(r, Op::Mul).unwrap_or((r, 1));
             if left == right {
                 let sum = self.constant(a.wrapping_add(b));
-                return self.mul(left, sum);
+                return (self.mul(left, sum), true);
             }
             // (d0 + 2) + d1
             if let Some((rest, a)) = inner
@@ -175,13 +193,33 @@ impl Affine<'_> {
             {
                 last.push(a);
                 l = rest;
+                simpler = true;
                 continue;
             }
-            return match self.remainder(l, r) {
-                Some(remainder) => remainder,
-                None => self.node(Node::Binary(Op::Add, l, r)),
+            let other = self
+                .remainder(l, r)
+                .or_else(|| self.add_to_last(l, r, depth));
+            return match other {
+                Some(sum) => (sum, true),
+                None => (self.node(Node::Binary(Op::Add, l, r)), simpler),
             };
         }
+    }
+
+    /// `(a + b) + (e floordiv q) * c`, if the last two are simpler together: with `b = e` and `c = -q`, `a + e mod q`.
+    fn add_to_last(&mut self, l: u32, r: u32, depth: u32) -> Option<u32> {
+        let Node::Binary(Op::Add, a, b) = self.get(l) else {
+            return None;
+        };
+        let Node::Binary(Op::Mul, quotient, _) = self.get(r) else {
+            return None;
+        };
+        let is_quotient = matches!(self.get(quotient), Node::Binary(Op::FloorDiv, ..));
+        if !is_quotient || depth == MAX_LAST {
+            return None;
+        }
+        let (sum, simpler) = self.add_at(b, r, depth + 1);
+        simpler.then(|| self.add_at(a, sum, depth + 1).0)
     }
 
     /// `e - (e floordiv q) * q` is `e mod q`.
