@@ -1,6 +1,6 @@
 //! Scalar arithmetic inside a `linalg.generic`: picks the float or the integer op by the operands' type.
 
-use raddle_dialect::ir::{FloatKind, Type, TypeData, ValueId};
+use raddle_dialect::ir::{AttrData, FloatKind, Type, TypeData, ValueId};
 
 use super::emit::Emit;
 
@@ -58,7 +58,15 @@ impl Emit<'_, '_> {
     /// A function of the `math` dialect: `sqrt`, `exp`, `erf`, `tanh`, `absf`.
     pub fn math(&mut self, function: &str, a: ValueId) -> ValueId {
         let ty = self.rewriter.ty(a);
-        self.op(&format!("math.{function}"), &[a], &[ty], &[])
+        // The default, written out as MLIR would.
+        let fastmath = self.cx.attr(AttrData::Opaque {
+            dialect: self.cx.ident("arith"),
+            body: "fastmath<none>".into(),
+            quoted: false,
+            ty: None,
+        });
+        let name = format!("math.{function}");
+        self.op(&name, &[a], &[ty], &[("fastmath", fastmath)])
     }
 
     fn compare(&mut self, predicate: i64, a: ValueId, b: ValueId) -> ValueId {

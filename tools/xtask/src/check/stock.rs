@@ -1,7 +1,8 @@
 //! Shows stock `mlir-opt` everything that the lit suite made Raddle print, in generic form.
 //!
 //! MLIR knows `dist` only through `dialect/dist.irdl.mlir`. The modules go in batches of one process each, separated
-//! by the split marker, since starting MLIR costs more than reading a small module.
+//! by the split marker, since starting MLIR costs more than reading a small module. The same modules then go through
+//! Raddle's own door to MLIR with no passes, and must come back unchanged.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,6 +37,7 @@ pub fn run(workspace: &Workspace) -> Result<Counts> {
         );
     }
     let stock = Stock {
+        raddle_opt: workspace.tool("debug", "raddle-opt"),
         irdl: workspace.root.join("dialect/dist.irdl.mlir"),
         input: workspace.target.join("lit-tests/stock-input.mlir"),
     };
@@ -83,11 +85,42 @@ impl Batch {
 
 /// Stock MLIR with the dialect loaded.
 struct Stock {
+    raddle_opt: PathBuf,
     irdl: PathBuf,
     input: PathBuf,
 }
 
 impl Stock {
+    /// Reads the batch and prints it, once as it is and once by way of MLIR; counts one test.
+    fn there_and_back(&self) -> Result<Counts> {
+        let print = |more: &[&str]| {
+            Command::new(&self.raddle_opt)
+                .args(["--allow-unregistered-dialect", "--split-input-file"])
+                .args(["--mlir-print-op-generic", "--mlir-print-debuginfo"])
+                .args(more)
+                .arg(&self.input)
+                .output()
+                .context("cannot run raddle-opt")
+        };
+        let plain = print(&[])?;
+        let back = print(&["--mlir-pass-pipeline=builtin.module()"])?;
+        let same = back.status.success() && back.stdout == plain.stdout;
+        if !same {
+            let text = String::from_utf8_lossy(&back.stdout);
+            let expected = String::from_utf8_lossy(&plain.stdout);
+            let first = text.lines().zip(expected.lines()).find(|(a, b)| a != b);
+            if let Some((found, expected)) = first {
+                println!("after the way through MLIR:\n  {found}\nwhere this was:\n  {expected}");
+            }
+            println!("{}", String::from_utf8_lossy(&back.stderr));
+        }
+        Ok(Counts {
+            passed: same.into(),
+            failed: (!same).into(),
+            ..Counts::default()
+        })
+    }
+
     fn judge(&self, batch: &Batch) -> Result<Counts> {
         fs::write(&self.input, &batch.text)
             .with_context(|| format!("cannot write {}", self.input.display()))?;
@@ -105,7 +138,7 @@ impl Stock {
             return Ok(Counts {
                 passed: total,
                 ..Counts::default()
-            });
+            } + self.there_and_back()?);
         }
         let refused = self.refusals(batch, &String::from_utf8_lossy(&output.stderr));
         for (file, message) in &refused {
@@ -172,6 +205,7 @@ mod tests {
     #[test]
     fn errors_are_kept_by_file() {
         let stock = Stock {
+        raddle_opt: workspace.tool("debug", "raddle-opt"),
             irdl: "d".into(),
             input: "/in.mlir".into(),
         };
