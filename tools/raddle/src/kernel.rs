@@ -45,6 +45,10 @@ pub struct Options {
     /// Instead of one kernel: those of the linear layers of an MLIR program, assembled, one line each.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "n", "k", "batch", "emit", "output", "run"])]
     program: Option<PathBuf>,
+
+    /// With --program: a folder for the PTX of each kernel, made if it is not there.
+    #[arg(long, value_name = "DIR", requires = "program")]
+    ptx_dir: Option<PathBuf>,
     #[command(flatten)]
     operands: Operands,
     #[command(flatten)]
@@ -177,7 +181,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         None => Target::of(output.target),
     };
     if let Some(program) = &options.program {
-        return run_program(program, target);
+        return run_program(program, options.ptx_dir.as_deref(), target);
     }
     if output.emit == Emit::Cubin && output.output.is_none() && io::stdout().is_terminal() {
         bail!("machine code is not for a terminal; name a file with -o");
@@ -201,8 +205,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what the kernels of a program's linear layers take.
-fn run_program(path: &Path, target: Target) -> anyhow::Result<ExitCode> {
+/// Prints what the kernels of a program's linear layers take, and keeps their PTX if asked to.
+fn run_program(path: &Path, ptx: Option<&Path>, target: Target) -> anyhow::Result<ExitCode> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let name = path.display().to_string();
     let source = Source::new(&name, &bytes);
@@ -223,6 +227,13 @@ fn run_program(path: &Path, target: Target) -> anyhow::Result<ExitCode> {
     let (kernels, warnings) = nvptx::layer_kernels(&module, target, &Toolkit::discover())?;
     for warning in &warnings {
         show(warning);
+    }
+    if let Some(folder) = ptx {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        for kernel in &kernels {
+            let file = folder.join(format!("{}.ptx", kernel.ptx.entry));
+            write(Some(&file), kernel.ptx.text.as_bytes())?;
+        }
     }
     let lines: Vec<String> = kernels.iter().map(|kernel| format!("{kernel}\n")).collect();
     write(None, lines.concat().as_bytes())?;

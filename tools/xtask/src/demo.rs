@@ -1,7 +1,8 @@
 //! `cargo xtask demo`: the main job on a real program, step by step, with the IR after each step left to look at.
 //!
 //! The input is a two-layer MLP's training step as four ranks of a 2×2 mesh (data and tensor parallel) run it, written by
-//! PaddlePaddle. It is imported, promoted, fused, validated on the reference device, and written back for every rank.
+//! PaddlePaddle. It is imported, promoted, fused, validated on the reference device, and written back for every rank; its
+//! fused layers come out as PTX.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +16,14 @@ use crate::workspace::Workspace;
 
 /// Where the input is, under the repository's root.
 const INPUT: &str = "examples/paddle-dp2-mp2";
+
+/// How each rewrite is watched.
+const REWRITE: [&str; 4] = [
+    "--remarks",
+    "--diagnostic-format=plain",
+    "--verify-each",
+    "--validate-each=1",
+];
 
 /// Ranks of the input's mesh.
 const RANKS: usize = 4;
@@ -61,9 +70,7 @@ impl Demo<'_> {
         self.step("import every rank, and verify", import)?;
 
         let mut promote = self.tool("raddle-opt");
-        promote
-            .arg("--promote-linear")
-            .args(["--remarks", "--verify-each", "--validate-each=1"]);
+        promote.arg("--promote-linear").args(REWRITE);
         promote.arg(&imported).arg("-o").arg(&promoted);
         self.step(
             "promote the bias add in front of its all-reduce, and validate",
@@ -71,8 +78,7 @@ impl Demo<'_> {
         )?;
 
         let mut fuse = self.tool("raddle-opt");
-        fuse.arg("--fuse-linear")
-            .args(["--remarks", "--verify-each", "--validate-each=1"]);
+        fuse.arg("--fuse-linear").args(REWRITE);
         fuse.arg(&promoted).arg("-o").arg(&fused);
         self.step("fuse matmul and bias into one kernel, and validate", fuse)?;
 
@@ -90,6 +96,13 @@ impl Demo<'_> {
                 .arg(file("main"));
             self.step(&format!("write rank {rank} back"), export)?;
         }
+
+        let mut kernels = self.tool("raddle");
+        kernels.arg("kernel").arg("--program").arg(&fused);
+        kernels
+            .args(["--target", "sm_80", "--ptx-dir"])
+            .arg(self.out.join("ptx"));
+        self.step("emit the fused layers as PTX, and assemble it", kernels)?;
 
         let mut compare = self.tool("raddle");
         compare.arg("compare").arg(&imported).arg(&fused);
