@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn errors_are_kept_by_file() {
         let stock = Stock {
-            raddle_opt: workspace.tool("debug", "raddle-opt"),
+            raddle_opt: "raddle-opt".into(),
             irdl: "d".into(),
             input: "/in.mlir".into(),
         };
