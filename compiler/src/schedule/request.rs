@@ -336,9 +336,11 @@ fn searched(
 fn effort(problem: &Problem, time_limit: Option<Duration>) -> Effort {
     let units = match (problem.len(), problem.stages > problem.ranks) {
         (0..=2500, _) => 500e6,
-        (_, true) => 250e6,
+        (2501..=12_000, true) => 250e6,
+        (_, true) => 500e6,
         (2501..=12_000, false) => 200e6,
-        (_, false) => 50e6,
+        (12_001..=100_000, false) => 50e6,
+        (_, false) => 300e6,
     };
     let work = match time_limit {
         Some(limit) => limit.as_secs_f64().max(0.001) * 2e8,

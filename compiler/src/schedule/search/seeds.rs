@@ -12,6 +12,9 @@ const GAPS: [f64; 3] = [1.0, 0.0, 0.5];
 /// The parts of the way to the best so far that budgets of idle time aim at.
 const TARGETS: [f64; 6] = [0.0, 0.5, 0.9, 0.98, 0.2, 0.75];
 
+/// With more steps than this, a build is too dear to be tried in many ways.
+const LARGE: usize = 60_000;
+
 fn policy(order: Order<'_>) -> Policy<'_> {
     Policy {
         order,
@@ -36,6 +39,21 @@ pub fn cheap(p: &Problem, pool: &mut Pool<'_>) {
             });
             if pool.done() {
                 return;
+            }
+        }
+    }
+    if p.stages > p.ranks && p.len() < LARGE {
+        // Greedy under a budget of idle time, which shrinks as schedules get shorter.
+        for rule in [Rule::GradientFirst, Rule::Alternate, Rule::OldestFirst] {
+            for target in TARGETS {
+                let budget = pool.budget(target);
+                pool.build(&Policy {
+                    budget: Some(&budget),
+                    ..policy(Order::Rule(rule))
+                });
+                if pool.done() {
+                    return;
+                }
             }
         }
     }
