@@ -334,7 +334,7 @@ fn searched(
 /// Work that a search gets by default: about a second for one chunk per rank, two for several, a little more where the
 /// problem is small enough to be solved to the end. A time limit buys as much as fits in it.
 fn effort(problem: &Problem, time_limit: Option<Duration>) -> Effort {
-    let units = match (problem.len(), problem.stages > problem.ranks) {
+    let units = match (problem.steps(), problem.stages > problem.ranks) {
         (0..=2500, _) => 500e6,
         (2501..=12_000, true) => 250e6,
         (_, true) => 500e6,

@@ -52,10 +52,22 @@ pub enum Flexible {
     No,
 }
 
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Clone, Copy)]
 struct Moment(f64, u32);
 
+impl PartialEq for Moment {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
 impl Eq for Moment {}
+
+impl PartialOrd for Moment {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Ord for Moment {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
@@ -101,7 +113,7 @@ impl<'p> Builder<'p> {
                 vec![0; problem.stages],
                 vec![0; problem.stages],
             ],
-            end: vec![f64::NAN; problem.len()],
+            end: vec![f64::NAN; problem.steps()],
             free: vec![0.0; problem.ranks],
             first: vec![f64::INFINITY; problem.ranks],
             held: vec![0.0; problem.ranks],
@@ -162,7 +174,7 @@ impl<'p> Builder<'p> {
         self.events.clear();
         self.events
             .extend((0..self.problem.ranks as u32).map(|r| Reverse(Moment(0.0, r))));
-        self.left = self.problem.len();
+        self.left = self.problem.steps();
         for (list, stages) in self.lists.iter_mut().zip(&self.problem.stages_of) {
             list.reserve(stages.len() * self.problem.m * self.problem.kinds);
         }

@@ -36,11 +36,11 @@ pub fn improve(
 ) -> Option<(Vec<Vec<u32>>, Score)> {
     let mut state = State::new(p, lists)?;
     let mut best = (state.lists.clone(), state.score);
-    let mean = p.time.iter().sum::<f64>() / p.len() as f64;
+    let mean = p.time.iter().sum::<f64>() / p.steps() as f64;
     let mut step = 0u32;
     while state.work < how.work {
         step += 1;
-        if step % 64 == 0 && Instant::now() > how.deadline {
+        if step.is_multiple_of(64) && Instant::now() > how.deadline {
             break;
         }
         let left = 1.0 - state.work / how.work;
@@ -97,14 +97,14 @@ impl<'p> State<'p> {
     fn new(p: &'p Problem, lists: Vec<Vec<u32>>) -> Option<State<'p>> {
         let mut clock = Clock::new(p);
         let score = clock.run(p, &lists)?;
-        let mut place = vec![0; p.len()];
+        let mut place = vec![0; p.steps()];
         for list in &lists {
             for (i, op) in list.iter().enumerate() {
                 place[*op as usize] = i as u32;
             }
         }
         let end = clock.end.clone();
-        let tail = vec![0.0; p.len()];
+        let tail = vec![0.0; p.steps()];
         let mut state = State {
             p,
             clock,
@@ -138,7 +138,7 @@ impl<'p> State<'p> {
         let promising =
             self.estimate(change) <= self.score.first + allowed + 1e-9 * self.score.first;
         if promising {
-            self.work += RUN * self.p.len() as f64;
+            self.work += RUN * self.p.steps() as f64;
         }
         if promising
             && self.p.list_fits(rank, &self.lists[rank])

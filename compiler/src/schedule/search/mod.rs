@@ -65,7 +65,7 @@ fn run(p: &Problem, pool: &mut Pool<'_>, progress: Progress<'_>) {
         return;
     }
     let few = stretch::few_microbatches(p);
-    if p.len() > LONG && few * 3 < p.m * 2 {
+    if p.steps() > LONG && few * 3 < p.m * 2 {
         let small = stretch::shortened(p, few);
         let mut inner = Pool::new(&small, pool.left() * 0.6, pool.deadline());
         run(&small, &mut inner, &mut |_, _| {});
@@ -108,8 +108,8 @@ fn run(p: &Problem, pool: &mut Pool<'_>, progress: Progress<'_>) {
         let work = pool.left() * share / starts.len() as f64;
         for lists in starts {
             // Too few moves for so many steps do not cool down; then little heat is better.
-            let runs = work / (2.0 * pool::RUN * p.len() as f64);
-            let heat = heat * (runs / (2.0 * p.len() as f64)).min(1.0);
+            let runs = work / (2.0 * pool::RUN * p.steps() as f64);
+            let heat = heat * (runs / (2.0 * p.steps() as f64)).min(1.0);
             let how = Annealing {
                 work,
                 heat,

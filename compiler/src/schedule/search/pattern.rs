@@ -107,7 +107,7 @@ impl Pattern {
 
     /// The start of every forward and input gradient.
     pub fn table(&self, p: &Problem) -> Vec<f64> {
-        let mut table = vec![0.0; p.len()];
+        let mut table = vec![0.0; p.steps()];
         for s in 0..p.stages {
             for j in 0..p.m {
                 let enters = j as f64 * self.period;

@@ -103,7 +103,7 @@ impl<'p> Pool<'p> {
 
     /// Builds under a policy.
     pub fn build(&mut self, policy: &Policy<'_>) -> Score {
-        self.left -= BUILD * self.p.len() as f64;
+        self.left -= BUILD * self.p.steps() as f64;
         let (lists, score) = self.builder.build(policy);
         self.offer(lists, score);
         score
@@ -111,7 +111,7 @@ impl<'p> Pool<'p> {
 
     /// Runs given lists.
     pub fn run(&mut self, lists: Vec<Vec<u32>>) {
-        self.left -= RUN * self.p.len() as f64;
+        self.left -= RUN * self.p.steps() as f64;
         if let Some(score) = self.clock.run(self.p, &lists) {
             self.offer(lists, score);
         }

@@ -137,10 +137,10 @@ impl Problem {
         let mut time = Vec::with_capacity(kinds * stages * m);
         let mean_factor = (0..m).map(|j| c.microbatch.at(j)).sum::<f64>() / m as f64;
         let mut mean: [Vec<f64>; 3] = Default::default();
-        for kind in 0..kinds {
+        for (kind, mean) in mean.iter_mut().enumerate().take(kinds) {
             for s in 0..stages {
                 time.extend((0..m).map(|j| base(kind, s) * c.microbatch.at(j)));
-                mean[kind].push(base(kind, s) * mean_factor);
+                mean.push(base(kind, s) * mean_factor);
             }
         }
         for missing in &mut mean[kinds..] {
@@ -239,7 +239,7 @@ impl Problem {
     }
 
     fn link(&mut self) {
-        let n = self.len();
+        let n = self.steps();
         self.before = vec![NONE; n];
         self.lag = vec![0.0; n];
         self.to_rank = vec![NONE; n];
@@ -287,7 +287,7 @@ impl Problem {
     }
 
     /// How many steps there are.
-    pub fn len(&self) -> usize {
+    pub fn steps(&self) -> usize {
         self.time.len()
     }
 
@@ -434,10 +434,10 @@ impl Clock {
     /// Tables for one problem.
     pub fn new(problem: &Problem) -> Clock {
         Clock {
-            end: vec![f64::NAN; problem.len()],
+            end: vec![f64::NAN; problem.steps()],
             first: vec![0.0; problem.ranks],
             last: vec![0.0; problem.ranks],
-            order: Vec::with_capacity(problem.len()),
+            order: Vec::with_capacity(problem.steps()),
             position: vec![0; problem.ranks],
             blocked_on: vec![NONE; problem.ranks],
             work: Vec::new(),

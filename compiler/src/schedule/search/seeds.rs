@@ -42,7 +42,7 @@ pub fn cheap(p: &Problem, pool: &mut Pool<'_>) {
             }
         }
     }
-    if p.stages > p.ranks && p.len() < LARGE {
+    if p.stages > p.ranks && p.steps() < LARGE {
         // Greedy under a budget of idle time, which shrinks as schedules get shorter.
         for rule in [Rule::GradientFirst, Rule::Alternate, Rule::OldestFirst] {
             for target in TARGETS {
@@ -116,7 +116,7 @@ pub fn refill(table: &[f64], pool: &mut Pool<'_>, targets: usize) {
 
 /// The place of each step in its list.
 pub fn places(p: &Problem, lists: &[Vec<u32>]) -> Vec<f64> {
-    let mut table = vec![0.0; p.len()];
+    let mut table = vec![0.0; p.steps()];
     for list in lists {
         for (i, op) in list.iter().enumerate() {
             table[*op as usize] = i as f64;
@@ -188,7 +188,7 @@ fn warm_ups(p: &Problem, stretch: f64, more: usize) -> Vec<usize> {
 
 /// One forward for one input gradient after `warm` forwards.
 fn ahead(p: &Problem, warm: &[usize]) -> Vec<f64> {
-    let mut table = vec![0.0; p.len()];
+    let mut table = vec![0.0; p.steps()];
     for (s, warm) in warm.iter().enumerate() {
         for j in 0..p.m {
             table[p.op(F, s, j)] = (2 * j + 1) as f64 - 2.0 * *warm as f64;

@@ -34,7 +34,7 @@ pub fn stretched(p: &Problem, small: &Problem, lists: &[Vec<u32>], pool: &mut Po
             continue;
         }
         let extra = p.m - small.m;
-        let mut table = vec![0.0; p.len()];
+        let mut table = vec![0.0; p.steps()];
         for kind in [F, I].into_iter().take(p.kinds) {
             // One pace for all stages, or they would drift apart.
             let start = |s: usize, j: usize| {
