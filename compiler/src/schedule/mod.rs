@@ -26,6 +26,7 @@ pub mod search;
 pub mod simulate;
 pub mod svg;
 pub mod table;
+mod timeline;
 pub mod torch_csv;
 pub mod trace;
 pub mod transfers;
