@@ -22,6 +22,10 @@
 // RUN: python3 -c "print('\"t.r\"() ({' * 1200 + '}) : () -> ()' * 1200)" > %t.deep.mlir
 // RUN: not raddle-opt %t.deep.mlir --allow-unregistered-dialect --mlir-pass-pipeline='builtin.module()' 2>&1 | FileCheck %s --check-prefix=DEEP
 // DEEP: error: ops nest 1001 deep here, more than MLIR can be given [E0801]
+// RUN: python3 -c "print('\"t.op\"() {a = ' + '[' * 30000 + ']' * 30000 + '} : () -> ()')" > %t.brackets.mlir
+// RUN: not raddle-opt %t.brackets.mlir --allow-unregistered-dialect --emit-bytecode -o %t.none.bc 2>&1 | FileCheck %s --check-prefix=BRACKETS
+// RUN: not test -e %t.none.bc
+// BRACKETS: error: brackets nest {{[0-9]+}} deep, more than MLIR can be given [E0801]
 func.func @f(%x: tensor<4xf32>) -> (tensor<4xf32>, i32) {
   %0 = dist.gelu %x : tensor<4xf32>
   %c3 = arith.constant 3 : i32

@@ -16,6 +16,9 @@ use raddle_dialect::syntax::{self, ParseOptions, PrintOptions};
 /// Ops inside one another that MLIR is trusted with.
 pub const MAX_DEPTH: usize = 1000;
 
+/// Brackets inside one another that MLIR is trusted with: attributes and types nest too.
+pub const MAX_BRACKETS: usize = 20_000;
+
 /// Stack of the thread that MLIR runs in, in bytes.
 const STACK_BYTES: usize = 512 << 20;
 
@@ -118,7 +121,46 @@ fn over(module: &Module, diagnostics: &mut Diagnostics) -> Option<Vec<u8>> {
         debug_info: true,
         ..PrintOptions::default()
     };
-    Some(syntax::print(module, options).into_bytes())
+    let text = syntax::print(module, options).into_bytes();
+    let brackets = nesting(&text);
+    if brackets > MAX_BRACKETS {
+        let message = format!("brackets nest {brackets} deep, more than MLIR can be given");
+        diagnostics.push(
+            Diagnostic::error("E0801", module.loc(module.root()), message).help(format!(
+                "MLIR recurses into attributes and types; at most {MAX_BRACKETS} levels are passed on"
+            )),
+        );
+        return None;
+    }
+    Some(text)
+}
+
+/// How deep brackets of any kind nest in a text, strings and arrows apart.
+fn nesting(text: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    let mut bytes = text.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => {
+                while let Some(byte) = bytes.next().filter(|&b| b != b'"') {
+                    if byte == b'\\' {
+                        bytes.next();
+                    }
+                }
+            }
+            b'-' if bytes.peek() == Some(&b'>') => {
+                bytes.next();
+            }
+            b'>' if bytes.peek() == Some(&b'=') => {}
+            b'(' | b'[' | b'{' | b'<' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b')' | b']' | b'}' | b'>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 fn too_deep(module: &Module) -> Option<(Loc, usize)> {
@@ -180,4 +222,21 @@ fn ours(cx: &Context, message: Message) -> Diagnostic {
         diagnostic = diagnostic.note(at.map(|at| place(Some(at)).into()), text);
     }
     diagnostic
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nesting;
+
+    #[test]
+    fn brackets_count_outside_strings_and_arrows() {
+        assert_eq!(
+            nesting(br#""t.op"() {a = [[1]], b = "((((\"((("} : () -> ()"#),
+            3
+        );
+        assert_eq!(
+            nesting(b"affine_set<(d0) : (d0 >= 0, d0 - 4 == 0)> -> ->"),
+            2
+        );
+    }
 }
