@@ -42,9 +42,10 @@ config.substitutions.append(("%data", os.path.join(config.test_source_root, "dat
 config.substitutions.append(("%examples", os.path.join(root, "examples")))
 config.substitutions.append(("%irdl", os.path.join(root, "dialect", "dist.irdl.mlir")))
 
-# Every run of raddle-opt also keeps what it printed, in generic form, for the comparison with stock MLIR.
+# Every run of these also keeps what it printed, in generic form, for the comparison with stock MLIR.
 if copies:
-    config.substitutions.append((r"(?<![\w/.-])raddle-opt(?![\w/.-])", f"raddle-opt --generic-copies={copies}"))
+    for name in ["raddle-opt", "raddle-translate"]:
+        config.substitutions.append((rf"(?<![\w/.-]){name}(?![\w/.-])", f"{name} --generic-copies={copies}"))
 
 for name in ["mlir-opt", "ptxas", "nvdisasm", "cuobjdump"]:
     if shutil.which(name, path=config.environment["PATH"]):

@@ -1,9 +1,7 @@
 //! The whole run: input, sections, passes, output.
 
 use std::cell::RefCell;
-use std::collections::hash_map::DefaultHasher;
 use std::fs;
-use std::hash::Hasher;
 use std::io::{self, BufWriter, Read, Write};
 use std::mem::ManuallyDrop;
 use std::path::Path;
@@ -12,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use raddle_compiler::driver::{Expectations, OutputFile, Section, sections};
+use raddle_compiler::driver::{Expectations, OutputFile, Section, sections, write_generic_copy};
 #[cfg(feature = "mlir")]
 use raddle_compiler::interop::mlir;
 use raddle_compiler::pass::{Pipeline, registry};
@@ -160,7 +158,8 @@ impl Run<'_> {
         syntax::write(module, print_options(printing), output)
             .context("cannot write the output")?;
         if let Some(folder) = &printing.generic_copies {
-            write_copy(module, folder)?;
+            write_generic_copy(module, folder)
+                .with_context(|| format!("cannot write to '{}'", folder.display()))?;
         }
         let mut timing = self.processor.timing.borrow_mut();
         timing.add("Output", start.elapsed());
@@ -234,24 +233,6 @@ fn read(input: &Path) -> Result<Vec<u8>> {
     } else {
         fs::read(input).with_context(|| format!("cannot read '{}'", input.display()))
     }
-}
-
-/// Writes the module in generic form under a name made from its content, so that equal modules make one file.
-fn write_copy(module: &Module, folder: &Path) -> Result<()> {
-    let generic = PrintOptions {
-        generic: true,
-        ..PrintOptions::default()
-    };
-    let text = syntax::print(module, generic);
-    let mut hasher = DefaultHasher::new();
-    hasher.write(text.as_bytes());
-    let path = folder.join(format!("{:016x}.mlir", hasher.finish()));
-    let write = || -> io::Result<()> {
-        let mut file = OutputFile::create(&path)?;
-        file.write_all(text.as_bytes())?;
-        file.finish()
-    };
-    write().with_context(|| format!("cannot write '{}'", path.display()))
 }
 
 /// Standard output, or a file that appears only when everything went well.

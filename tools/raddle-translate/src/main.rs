@@ -56,6 +56,10 @@ struct Cli {
     /// Print locations: file, and the op's number in its program as line.
     #[arg(long, requires = "import_paddle")]
     mlir_print_debuginfo: bool,
+
+    /// Also write the imported module in generic form into this folder, under a name made from its content.
+    #[arg(long, value_name = "DIR")]
+    generic_copies: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use raddle_compiler::driver::OutputFile;
+use raddle_compiler::driver::{OutputFile, write_generic_copy};
 use raddle_compiler::interop::paddle::{self, File, RankFiles};
 use raddle_dialect::diag::{Diagnostics, Source};
 use raddle_dialect::ir::{Context, VerifyOptions, verify};
@@ -74,6 +74,10 @@ pub fn import(cli: &Cli) -> Result<bool> {
         ..PrintOptions::default()
     };
     save(&cli.output, |mut out| write(&module, options, &mut out))?;
+    if let Some(folder) = &cli.generic_copies {
+        write_generic_copy(&module, folder)
+            .with_context(|| format!("cannot write to {}", folder.display()))?;
+    }
     Ok(true)
 }
 
