@@ -72,9 +72,9 @@ impl Processor<'_> {
         let allow_unregistered = self.options.allow_unregistered_dialect;
         let verify_options = VerifyOptions { allow_unregistered };
         let module = self.timed("Parser", || self.read(cx, source, diagnostics))?;
-        let module = self
-            .timed("Verifier", || verify(module, verify_options, diagnostics))
-            .ok()?;
+        let module = self.timed("Verifier", || {
+            verify(module, verify_options, diagnostics).ok()
+        })?;
         if self.pipeline.steps().is_empty() {
             return Some(module);
         }

@@ -77,6 +77,9 @@ pub fn print_options(printing: &Printing) -> PrintOptions {
     }
 }
 
+/// What a section was read into. At the end of the process it is not worth freeing piece by piece.
+type Kept = ManuallyDrop<(Option<Verified>, Arc<Context>)>;
+
 struct Run<'o> {
     options: &'o Options,
     name: String,
@@ -108,11 +111,7 @@ impl Run<'_> {
     }
 
     /// Processes and prints one section; false if it is wrong. What it was read into is handed out, to be dropped or not.
-    fn section(
-        &self,
-        section: Section<'_>,
-        output: &mut Output,
-    ) -> Result<(bool, ManuallyDrop<(Option<Verified>, Arc<Context>)>)> {
+    fn section(&self, section: Section<'_>, output: &mut Output) -> Result<(bool, Kept)> {
         let source = Source::section(&self.name, section.text, section.first_line);
         let cx = Context::new();
         let mut diagnostics = Diagnostics::new();
