@@ -4,7 +4,7 @@
 //! can run at most `can`: the forwards that fit in memory, j−1 input and weight gradients of s and of r's earlier
 //! stages, and any of its later stages. So r is idle for `ia − can` or longer, and the span of r is at least its work
 //! plus that idle time (`ia` counted from r's own first forward), its makespan likewise (`ia` counted from the very first
-//! forward). A rank with one stage and a memory limit also idles in two disjoint windows, see [`two_windows`].
+//! forward). A rank with one stage and a memory limit also idles in two disjoint windows, see `two_windows`.
 //! Where micro-batches differ in cost, every count of k steps is taken as the k cheapest or the k dearest of them.
 
 use super::action::RankId;

@@ -21,7 +21,7 @@ use raddle_dialect::syntax::{self, ParseOptions};
 /// What `raddle kernel` takes.
 #[derive(Args)]
 pub struct Options {
-    /// The kernel of the layer C[m, n] = act(A[m, k] · B[k, n] + bias[n]).
+    /// The kernel of the layer `C[m, n] = act(A[m, k] · B[k, n] + bias[n])`.
     #[arg(long, value_enum, default_value_t = Op::FusedLinear)]
     op: Op,
     /// The activation, or, for dx, whose derivative multiplies; `gelu` is its tanh form.
