@@ -1,9 +1,10 @@
 //! The calls into MLIR. All `unsafe` of the door is here.
 
 use std::cell::RefCell;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::rc::Rc;
 
+use melior::Context;
 use melior::diagnostic::{Diagnostic, DiagnosticSeverity};
 use melior::dialect::DialectRegistry;
 use melior::ir::operation::{OperationLike, OperationPrintingFlags};
@@ -11,12 +12,6 @@ use melior::ir::{Location, Module};
 use melior::pass::PassManager;
 use melior::utility::{
     load_irdl_dialects, parse_pass_pipeline, register_all_dialects, register_all_passes,
-};
-use melior::{Context, StringRef};
-use mlir_sys::{
-    MlirStringRef, mlirIdentifierStr, mlirLocationFileLineColRangeGetFilename,
-    mlirLocationFileLineColRangeGetStartColumn, mlirLocationFileLineColRangeGetStartLine,
-    mlirLocationIsAFileLineColRange, mlirModuleCreateParse, mlirOperationWriteBytecode,
 };
 use raddle_dialect::diag::Severity;
 
@@ -75,7 +70,7 @@ fn work(
         manager.run(&mut module).ok()?;
     }
     match job {
-        Job::Bytecode => Some(bytecode(&module)),
+        Job::Bytecode => Some(module.as_operation().write_bytecode()),
         Job::Execute(invocation) => Some(super::execute::invoke(context, &module, invocation)),
         Job::Pipeline(_) | Job::Text => {
             let flags = OperationPrintingFlags::new()
@@ -87,34 +82,42 @@ fn work(
     }
 }
 
+/// An object of MLIR's C interface.
+#[repr(C)]
+struct Handle {
+    ptr: *const c_void,
+}
+
+/// `MlirStringRef`.
+#[repr(C)]
+struct Text {
+    data: *const c_char,
+    length: usize,
+}
+
+// Declared here, and not taken from the crate that binds it: a direct dependency on that crate would have its build script,
+// which says little when MLIR is missing, run before ours, which says what to do.
+unsafe extern "C" {
+    fn mlirModuleCreateParse(context: Handle, module: Text) -> Handle;
+}
+
+/// Reads text or bytecode. melior takes text only.
 fn parse<'c>(context: &'c Context, input: &[u8]) -> Option<Module<'c>> {
-    let text = MlirStringRef {
+    let handle = Handle {
+        ptr: context.to_raw().ptr,
+    };
+    let text = Text {
         data: input.as_ptr().cast(),
         length: input.len(),
     };
+    // A module of the binding's type, to be pointed at the one that is read.
+    let mut raw = Module::new(Location::unknown(context)).to_raw();
     // SAFETY: `text` covers `input`, which outlives the call; the context is alive. The result is null or a module that
     // nothing else owns.
-    unsafe { Module::from_option_raw(mlirModuleCreateParse(context.to_raw(), text)) }
-}
-
-fn bytecode(module: &Module) -> Vec<u8> {
-    unsafe extern "C" fn append(chunk: MlirStringRef, buffer: *mut c_void) {
-        // SAFETY: MLIR passes back the pointer given below, and a chunk that is valid during the call.
-        unsafe {
-            let chunk = std::slice::from_raw_parts(chunk.data.cast::<u8>(), chunk.length);
-            (*buffer.cast::<Vec<u8>>()).extend_from_slice(chunk);
-        }
-    }
-    let mut buffer = Vec::<u8>::new();
-    // SAFETY: the module is alive, and `buffer` outlives the call.
     unsafe {
-        mlirOperationWriteBytecode(
-            module.as_operation().to_raw(),
-            Some(append),
-            (&raw mut buffer).cast(),
-        );
+        raw.ptr = mlirModuleCreateParse(handle, text).ptr;
+        Module::from_option_raw(raw)
     }
-    buffer
 }
 
 fn message(diagnostic: &Diagnostic) -> Message {
@@ -133,17 +136,17 @@ fn message(diagnostic: &Diagnostic) -> Message {
     }
 }
 
+/// The position in a location that is one: `loc("file":12:7)`.
 fn file_position(location: Location) -> Option<Position> {
-    let raw = location.to_raw();
-    // SAFETY: the location is alive; its kind is asked for before its fields are read.
-    unsafe {
-        if !mlirLocationIsAFileLineColRange(raw) {
-            return None;
-        }
-        let file = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(raw));
-        let file = StringRef::from_raw(file).as_str().ok()?.to_owned();
-        let line = mlirLocationFileLineColRangeGetStartLine(raw);
-        let col = mlirLocationFileLineColRangeGetStartColumn(raw);
-        Some((file, line as u32, col as u32))
-    }
+    let text = location.to_string();
+    let (file, rest) = text.strip_prefix("loc(\"")?.rsplit_once("\":")?;
+    let (line, rest) = rest.split_once(':')?;
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    Some((
+        file.to_owned(),
+        line.parse().ok()?,
+        rest[..digits].parse().ok()?,
+    ))
 }
