@@ -95,8 +95,8 @@ struct Text {
     length: usize,
 }
 
-// Declared here, and not taken from the crate that binds it: a direct dependency on that crate would have its build script,
-// which says little when MLIR is missing, run before ours, which says what to do.
+// Declared here, and not taken from the crate that binds it: so this crate's build script, which says what to do where MLIR is
+// missing, need not wait for that crate's.
 unsafe extern "C" {
     fn mlirModuleCreateParse(context: Handle, module: Text) -> Handle;
 }
