@@ -4,6 +4,7 @@
 //! does not matter; which calls they make, in which order, does.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use raddle_bundle::{Instr, Value};
 use raddle_dialect::reference::Tensor;
@@ -38,18 +39,19 @@ impl<'p> Meeting<'p> {
             .program
             .group(rank, runs[rank].instr())
             .map_err(|why| runs[rank].failed(runs[rank].instr(), why))?;
-        let here = self.waiting.entry(group).or_default();
-        if let Some(&first) = here.first() {
+        let size = group.len();
+        let mut here = match self.waiting.entry(group) {
+            Entry::Occupied(here) => here,
+            Entry::Vacant(nobody) => nobody.insert_entry(Vec::with_capacity(size)),
+        };
+        if let Some(&first) = here.get().first() {
             agree(&runs[first], &runs[rank])?;
         }
-        here.push(rank);
-        let group = self.program.group(rank, runs[rank].instr());
-        let group = group.map_err(|why| runs[rank].failed(runs[rank].instr(), why))?;
-        if here.len() < group.len() {
+        here.get_mut().push(rank);
+        if here.get().len() < size {
             return Ok(None);
         }
-        self.waiting.remove(&group);
-        Ok(Some(group))
+        Ok(Some(here.remove_entry().0))
     }
 }
 
