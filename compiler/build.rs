@@ -7,13 +7,15 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+const PREFIX: &str = "RADDLE_LLVM_PREFIX";
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     if enabled("LLVM") {
-        find("llvm", "LLVM_SYS_221_PREFIX", "libLLVM.so");
+        find("llvm", "libLLVM.so");
     }
     if enabled("MLIR")
-        && let Some(lib) = find("mlir", "MLIR_SYS_220_PREFIX", "libMLIR.so")
+        && let Some(lib) = find("mlir", "libMLIR.so")
         && let Err(error) = link_mlir(&lib)
     {
         fail(
@@ -27,13 +29,13 @@ fn enabled(feature: &str) -> bool {
     env::var_os(format!("CARGO_FEATURE_{feature}")).is_some()
 }
 
-/// The library folder under the prefix that a variable names, if it holds the library.
-fn find(feature: &str, variable: &str, library: &str) -> Option<PathBuf> {
-    println!("cargo::rerun-if-env-changed={variable}");
-    let Ok(prefix) = env::var(variable) else {
+/// The library folder under the prefix that the cargo configuration names, if it holds the library.
+fn find(feature: &str, library: &str) -> Option<PathBuf> {
+    println!("cargo::rerun-if-env-changed={PREFIX}");
+    let Ok(prefix) = env::var(PREFIX) else {
         fail(
             feature,
-            &format!("{variable} is not set; .cargo/config.toml of this workspace sets it"),
+            &format!("{PREFIX} is not set; .cargo/config.toml of this workspace sets it"),
         );
         return None;
     };

@@ -2,8 +2,8 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=../rpath.rs");
-    println!("cargo::rerun-if-env-changed=MLIR_SYS_220_PREFIX");
-    if let Ok(prefix) = std::env::var("MLIR_SYS_220_PREFIX") {
+    println!("cargo::rerun-if-env-changed=RADDLE_LLVM_PREFIX");
+    if let Ok(prefix) = std::env::var("RADDLE_LLVM_PREFIX") {
         println!("cargo::rustc-link-arg=-Wl,-rpath,{prefix}/lib");
     }
 }
