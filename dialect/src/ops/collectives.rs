@@ -7,9 +7,11 @@ use super::infer::{expect_flags, expect_float, expect_number};
 use super::parts::{attr, attr_or, one};
 use super::rules::LayoutCx;
 use super::shape::dimension;
-use super::{AttrDef, AttrDefault, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use super::{
+    AttrDef, AttrDefault, AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform,
+};
 use crate::error::Error;
-use crate::ir::DYNAMIC;
+use crate::ir::{DYNAMIC, ValueId};
 use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::TensorType;
@@ -41,6 +43,7 @@ pub const ALL_REDUCE: OpDef = OpDef {
     infer: Some(infer_all_reduce),
     combine: Some(reference::collectives::all_reduce),
     layout: Some(layout_all_reduce),
+    gradient: Some(gradient_all_reduce),
     ..OpDef::NONE
 };
 
@@ -67,6 +70,7 @@ A partial sum becomes sharded.",
     infer: Some(infer_reduce_scatter),
     combine: Some(reference::collectives::reduce_scatter),
     layout: Some(layout_reduce_scatter),
+    gradient: Some(gradient_reduce_scatter),
     ..OpDef::NONE
 };
 
@@ -86,6 +90,7 @@ pub const ALL_GATHER: OpDef = OpDef {
     infer: Some(infer_all_gather),
     combine: Some(reference::collectives::all_gather),
     layout: Some(layout_all_gather),
+    gradient: Some(gradient_all_gather),
     ..OpDef::NONE
 };
 
@@ -114,6 +119,7 @@ is joined along `concat_dim` in group order. Moves the sharding from `concat_dim
     infer: Some(infer_all_to_all),
     combine: Some(reference::collectives::all_to_all),
     layout: Some(layout_all_to_all),
+    gradient: Some(gradient_all_to_all),
     ..OpDef::NONE
 };
 
@@ -403,6 +409,74 @@ fn layout_recv(_: &LayoutCx) -> Result<Vec<Layout>, Error> {
 
 fn layout_barrier(_: &LayoutCx) -> Result<Vec<Layout>, Error> {
     Ok(vec![])
+}
+
+/// What a reduction over the group multiplies the gradient of the result by. A part of a sum has the gradient of the sum; a
+/// replicated operand is summed once per rank, so its gradient counts as often.
+fn reduction_factor(cx: &GradientCx) -> Result<f64, Error> {
+    let (x, name) = (cx.operand("x")?, cx.attrs(|a| a.string("reduction"))?);
+    let average = match Reduction::parse(&name) {
+        Some(Reduction::Sum) => false,
+        Some(Reduction::Avg) => true,
+        _ => {
+            let message = format!("has no gradient with reduction '{name}'");
+            return Err(Error::op("E0319", message));
+        }
+    };
+    let mut factor = 1.0;
+    for axis in cx.group()? {
+        let size = cx.mesh().sizes()[axis] as f64;
+        match (cx.spread(x, axis)?, average) {
+            (Spread::Replicated, false) => factor *= size,
+            (Spread::Replicated, true) | (_, false) => {}
+            (_, true) => factor /= size,
+        }
+    }
+    Ok(factor)
+}
+
+/// The gradient of a partial value is whole: what comes in passes on.
+fn gradient_all_reduce(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (factor, dout) = (reduction_factor(cx)?, cx.dout("y")?);
+    Ok(vec![Some(cx.builder.scaled(dout, factor)?)])
+}
+
+/// Every part of the sum has the gradient of the whole: the pieces, gathered.
+fn gradient_reduce_scatter(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (factor, op, dout) = (reduction_factor(cx)?, cx.op(), cx.dout("y")?);
+    let dout = cx.builder.scaled(dout, factor)?;
+    let gather = cx.emit("dist.all_gather")?.one(dout);
+    let dx = gather.like(op, &["axes", "dim"]).value()?;
+    Ok(vec![Some(dx)])
+}
+
+/// A piece has its piece of the gradient. If that is partial, reducing and cutting it is one reduce_scatter.
+fn gradient_all_gather(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (op, group) = (cx.op(), cx.group()?);
+    let raw = cx.raw_douts("y")[0].ok_or_else(|| Error::op("E0319", "has no gradient"))?;
+    let partial = cx.builder.partial_axes(raw)?;
+    if !group.is_empty() && partial == group {
+        let sum = cx.cx().string("sum");
+        let scatter = cx.emit("dist.reduce_scatter")?.one(raw);
+        let scatter = scatter.attr("reduction", sum).like(op, &["axes", "dim"]);
+        return Ok(vec![Some(scatter.value()?)]);
+    }
+    let dout = cx.dout("y")?;
+    let dim = cx.attrs(|a| a.int("dim"))?;
+    let extent = cx.builder.ty(cx.operand("x")?)?.shape[dim as usize];
+    let axes = cx.cx().array(&[cx.attr("axes")?]);
+    let slice = cx.emit("dist.slice")?.one(dout).ints("dims", &[dim]);
+    let slice = slice.ints("starts", &[0]).ints("sizes", &[extent]);
+    Ok(vec![Some(slice.attr("axes", axes).value()?)])
+}
+
+/// The way back.
+fn gradient_all_to_all(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (op, dout) = (cx.op(), cx.dout("y")?);
+    let (split, concat) = (cx.attr("split_dim")?, cx.attr("concat_dim")?);
+    let back = cx.emit("dist.all_to_all")?.one(dout).like(op, &["axes"]);
+    let back = back.attr("split_dim", concat).attr("concat_dim", split);
+    Ok(vec![Some(back.value()?)])
 }
 
 /// The family.

@@ -1,6 +1,6 @@
 //! The form of an op's definition.
 
-use super::{InferCx, LayoutCx, Scopes};
+use super::{Gradient, InferCx, LayoutCx, Scopes};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::error::Error;
 use crate::ir::{Attr, Context, Module, OpId, Type, ValueId};
@@ -295,6 +295,9 @@ pub struct OpDef {
     pub eval: Option<Eval>,
     /// What a collective gives each rank of a group; see [`crate::reference::combine`].
     pub combine: Option<Combine>,
+    /// How the gradients of the operands follow from those of the results; see [`crate::ops::differentiate`]. An op without it
+    /// cannot stand between a parameter and the loss.
+    pub gradient: Option<Gradient>,
 }
 
 impl OpDef {
@@ -314,6 +317,7 @@ impl OpDef {
         layout: None,
         eval: None,
         combine: None,
+        gradient: None,
     };
 
     /// `dist`, `func`, …

@@ -3,8 +3,9 @@
 use super::infer::{broadcast, expect_flags, expect_number, expect_shape, same_dtype};
 use super::parts::{one, optional, variadic};
 use super::rules::{AxisCx, LayoutCx, Term, labels};
-use super::{Effects, InferCx, OpDef, Pretty, Traits, TypeShape, Uniform};
+use super::{Effects, GradientCx, InferCx, OpDef, Pretty, Traits, TypeShape, Uniform};
 use crate::error::Error;
+use crate::ir::ValueId;
 use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::TensorType;
@@ -41,6 +42,7 @@ once per rank.",
     infer: Some(infer_binary),
     eval: Some(reference::elementwise::add),
     layout: Some(layout_add),
+    gradient: Some(gradient_add),
     ..BINARY
 };
 
@@ -325,6 +327,21 @@ fn layout_any_of(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
             &labels(rank),
         )?])
     })
+}
+
+/// Where nothing is broadcast the gradients are what comes in, and no op is needed.
+fn gradient_add(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (a, b, c) = (cx.operand("a")?, cx.operand("b")?, cx.result("c")?);
+    let dout = cx.dout("c")?;
+    let like = |v| Ok::<_, Error>(cx.builder.ty(v)? == cx.builder.ty(c)?);
+    if like(a)? && like(b)? {
+        return Ok(vec![Some(dout); 2]);
+    }
+    let wants = [cx.needs("a"), cx.needs("b")];
+    cx.emit("dist.add_grad")?
+        .each(&[a, b, dout])
+        .wants(&wants)
+        .groups()
 }
 
 /// The family.

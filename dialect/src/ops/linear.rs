@@ -3,8 +3,9 @@
 use super::infer::{broadcast, expect_float, expect_shape, same_dtype, same_type, shape};
 use super::parts::{attr, flag, one, optional};
 use super::rules::{LayoutCx, Term, broadcast_labels};
-use super::{AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use super::{AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
+use crate::ir::ValueId;
 use crate::layout::{Layout, Spread};
 use crate::reference;
 use crate::tensor_type::{DType, TensorType, extents_agree};
@@ -31,6 +32,7 @@ Sharding: batch dimensions, m and n carry over; if both operands cut k the resul
     infer: Some(infer_matmul),
     eval: Some(reference::linear::matmul),
     layout: Some(layout_matmul),
+    gradient: Some(gradient_matmul),
     ..OpDef::NONE
 };
 
@@ -405,6 +407,17 @@ fn layout_fused_linear_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
         }
         Ok(spreads)
     })
+}
+
+fn gradient_matmul(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (a, b, op) = (cx.operand("a")?, cx.operand("b")?, cx.op());
+    let wants = [cx.needs("a"), cx.needs("b")];
+    let dout = cx.dout("c")?;
+    cx.emit("dist.matmul_grad")?
+        .each(&[a, b, dout])
+        .like(op, &["transpose_a", "transpose_b"])
+        .wants(&wants)
+        .groups()
 }
 
 /// The family.

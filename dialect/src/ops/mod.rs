@@ -10,6 +10,7 @@ pub(crate) mod conform;
 mod def;
 mod docs;
 pub mod elementwise;
+mod gradient;
 mod groups;
 mod infer;
 pub mod init;
@@ -36,6 +37,10 @@ pub use args::Args;
 pub use attributes::{Attributes, Attrs, DictAttributes, OpAttributes, Value, value};
 pub use conform::matches as attr_matches;
 pub use docs::docs;
+pub use gradient::{
+    Differentiated, Emit, Gradient, GradientBuilder, GradientCx, Reduce, ValueLayouts,
+    differentiate,
+};
 pub use groups::{OPERAND_SEGMENTS, RESULT_SEGMENTS, SegmentError, segments};
 pub use infer::{InferCx, Request, infer};
 pub use irdl::irdl;

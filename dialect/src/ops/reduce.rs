@@ -1,12 +1,14 @@
 //! Reductions over dimensions of one tensor, and their gradients.
 
 use super::attributes::Attrs;
+use super::gradient::of_input;
 use super::infer::{expect_flags, expect_float, expect_number, expect_shape, same_dtype};
 use super::parts::{attr, flag, one};
 use super::rules::LayoutCx;
 use super::shape::distinct_dimensions;
-use super::{AttrDef, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use super::{AttrDef, AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
+use crate::ir::ValueId;
 use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::TensorType;
@@ -59,6 +61,7 @@ pub const REDUCE_MEAN: OpDef = OpDef {
     infer: Some(infer_float),
     eval: Some(reference::reduce::mean),
     layout: Some(layout_mean),
+    gradient: Some(gradient_mean),
     ..REDUCTION
 };
 
@@ -218,6 +221,10 @@ fn layout_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
             (_, dout) => dout,
         }])
     })
+}
+
+fn gradient_mean(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    of_input(cx, "dist.reduce_mean_grad", &["dims", "keep_dims"])
 }
 
 /// The family.

@@ -1,10 +1,14 @@
 //! Functions of one tensor, element by element, and their gradients.
 
+use super::gradient::of_input;
 use super::infer::{expect_float, expect_number, same_type};
 use super::parts::{attr, attr_or, flag, one};
 use super::rules::{LayoutCx, is_monotone, labels, pointwise};
-use super::{AttrDefault, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use super::{
+    AttrDefault, AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform,
+};
 use crate::error::Error;
+use crate::ir::ValueId;
 use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::{DType, TensorType};
@@ -70,6 +74,7 @@ pub const GELU: OpDef = OpDef {
     infer: Some(infer_float),
     eval: Some(reference::elementwise::gelu),
     layout: Some(layout_nonlinear),
+    gradient: Some(gradient_gelu),
     ..OpDef::NONE
 };
 
@@ -105,6 +110,7 @@ pub const RELU: OpDef = OpDef {
     infer: Some(infer_number),
     eval: Some(reference::elementwise::relu),
     layout: Some(layout_monotone),
+    gradient: Some(gradient_relu),
     ..OpDef::NONE
 };
 
@@ -267,6 +273,14 @@ fn layout_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
             _ => Ok(vec![ax.product(&x, &dout, &out)?]),
         }
     })
+}
+
+fn gradient_gelu(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    of_input(cx, "dist.gelu_grad", &["approximate"])
+}
+
+fn gradient_relu(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    of_input(cx, "dist.relu_grad", &[])
 }
 
 /// The family.
