@@ -37,6 +37,12 @@ irdl.dialect @dist {
     irdl.operands(value: %operand_value)
     irdl.attributes { "global" = %attr_global }
   }
+  irdl.operation @accumulate {
+    %operand_value = irdl.base "!builtin.tensor"
+    %attr_global = irdl.base "#builtin.symbol_ref"
+    irdl.operands(value: %operand_value)
+    irdl.attributes { "global" = %attr_global }
+  }
   irdl.operation @matmul {
     %operand_a = irdl.base "!builtin.tensor"
     %operand_b = irdl.base "!builtin.tensor"

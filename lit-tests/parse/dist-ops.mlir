@@ -19,6 +19,8 @@ module @all attributes {dist.mesh = @mesh, dist.microbatches = 1 : i64, dist.ran
     %0 = dist.load @w : tensor<4x4xf32>
     // CHECK: dist.store @w %[[W]] : tensor<4x4xf32>
     dist.store @w %0 : tensor<4x4xf32>
+    // CHECK: dist.accumulate @w %[[W]] : tensor<4x4xf32>
+    dist.accumulate @w %0 : tensor<4x4xf32>
     return
   }
 

@@ -37,6 +37,27 @@ module @all attributes {dist.mesh = @mesh, dist.ranks = [{}]} {
     %3 = dist.load @w : tensor<4xf32>
     return
   }
+
+  // expected-note @+2 {{declared here}}
+  // expected-note @+1 {{declared here}}
+  dist.global @sum buffer {layout = #dist.layout<[[]], []>} : tensor<4xf32>
+  // expected-note @+1 {{declared here}}
+  dist.global @count buffer {layout = #dist.layout<[[]], []>} : tensor<4xi64>
+  func.func @adds(%x: tensor<4xf32>, %half: tensor<4xbf16>, %row: tensor<1x4xf32>, %i: tensor<4xi64>) {
+    dist.accumulate @sum %x : tensor<4xf32>
+    dist.accumulate @sum %half : tensor<4xbf16>
+    // expected-error @+1 {{'dist.accumulate' op names @total, which is not a global of this module}}
+    dist.accumulate @total %x : tensor<4xf32>
+    // expected-error @+1 {{'dist.accumulate' op adds a value of type tensor<1x4xf32> to @sum, which is tensor<4xf32>}}
+    dist.accumulate @sum %row : tensor<1x4xf32>
+    // expected-error @+1 {{'dist.accumulate' op adds tensor<4xi64> to @sum, which is tensor<4xf32>: only floats are added up}}
+    dist.accumulate @sum %i : tensor<4xi64>
+    // expected-error @+1 {{'dist.accumulate' op adds tensor<4xi64> to @count, which is tensor<4xi64>: only floats are added up}}
+    dist.accumulate @count %i : tensor<4xi64>
+    // expected-error @+1 {{'dist.accumulate' op requires attribute 'global'}}
+    "dist.accumulate"(%x) : (tensor<4xf32>) -> ()
+    return
+  }
 }
 
 // -----

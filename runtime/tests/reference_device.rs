@@ -193,6 +193,53 @@ fn unknown_ops_axes_and_registers_are_refused() {
 }
 
 #[test]
+fn an_accumulator_adds_in_its_own_type() {
+    let add = instr(
+        "dist.accumulate",
+        &[0],
+        None,
+        &[("global", Value::Str("sum".into()))],
+    );
+    let mut bundle = bundle(vec![vec![
+        add.clone(),
+        add,
+        instr("dist.identity", &[0], Some(1), &[]),
+    ]]);
+    let sum = TensorType {
+        shape: vec![2],
+        dtype: "bf16".into(),
+    };
+    bundle.classes[0].globals.push(Global {
+        name: "sum".into(),
+        ty: sum,
+        kind: GlobalKind::Buffer,
+        layout: Layout::default(),
+        of: None,
+    });
+    let program = Program::load(&bundle).unwrap();
+    let inputs = [vec![Tensor::new(
+        [2],
+        DType::F32,
+        vec![1.0, 1.0 + 1.0 / 256.0],
+    )]];
+    let held = |mode, start: f64| {
+        let mut machine = Machine::new(&program, mode);
+        machine.set_global(0, "sum", Tensor::filled([2], DType::BF16, start));
+        machine
+            .run(FunctionKind::Step, &inputs, &mut ())
+            .expect("it runs");
+        machine.globals(0)["sum"].clone()
+    };
+    assert_eq!(*held(Mode::Exact, 256.0).data, [258.0, 258.0 + 1.0 / 128.0]);
+    // 257 lies between two numbers of bf16, and ties go to the even one; 1 + 1/256 becomes 1 before it is added.
+    assert_eq!(*held(Mode::Rounded, 256.0).data, [256.0, 256.0]);
+    assert_eq!(*held(Mode::Rounded, 0.0).data, [2.0, 2.0]);
+    let error = Machine::new(&program, Mode::Exact).run(FunctionKind::Step, &inputs, &mut ());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("global '@sum' is read before"), "{error}");
+}
+
+#[test]
 fn validation_sees_a_changed_loss() {
     let before = bundle(vec![vec![instr("dist.identity", &[0], Some(1), &[])]]);
     let scale = [("scale", 1.001), ("bias", 0.0)].map(|(k, v)| (k, Value::Float(v)));

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use raddle_dialect::ir::{AttrData, Module, OpId, ValueId};
 use raddle_dialect::layout::{Layout, Reduction, Spread};
-use raddle_dialect::mesh::Mesh;
+use raddle_dialect::mesh::{Mesh, RankSet};
 use raddle_dialect::ops::{self, LayoutCall, OpAttributes};
 use raddle_dialect::{Error, TensorType};
 use rustc_hash::FxBuildHasher;
@@ -39,6 +39,7 @@ impl Layouts {
         let mut inference = Inference {
             module,
             mesh: &mesh,
+            alone: alone(module, class, &mesh),
             globals: global_layouts(module, class, &mesh),
             layouts: Self {
                 values: HashMap::default(),
@@ -66,6 +67,8 @@ struct Inference<'m> {
     module: &'m Module,
     mesh: &'m Mesh,
     globals: HashMap<&'m str, Layout, FxBuildHasher>,
+    /// Per axis, whether each rank of the class is the only one of its group over the axis that the class holds.
+    alone: Vec<bool>,
     layouts: Layouts,
 }
 
@@ -87,6 +90,15 @@ fn global_layouts<'m>(
         }
     }
     layouts
+}
+
+fn alone(module: &Module, class: OpId, mesh: &Mesh) -> Vec<bool> {
+    let ranks = RankSet::from_module(module, class, mesh);
+    let boxes = ranks.as_ref().map_or(&[][..], RankSet::boxes);
+    let one = |axis: usize| !boxes.is_empty() && boxes.iter().all(|b| b[axis] == boxes[0][axis]);
+    (0..mesh.axes().len())
+        .map(|axis| one(axis) && boxes[0][axis].len() == 1)
+        .collect()
 }
 
 impl Inference<'_> {
@@ -116,7 +128,7 @@ impl Inference<'_> {
     fn op(&mut self, op: OpId) {
         match self.module.name_str(op) {
             "dist.load" => self.load(op),
-            "dist.store" => self.store(op),
+            "dist.store" | "dist.accumulate" => self.store(op),
             _ => self.apply(op),
         }
     }
@@ -129,8 +141,9 @@ impl Inference<'_> {
         }
     }
 
-    /// What is stored is spread like the global.
+    /// What is stored in a global, or added to it, is spread like the global.
     fn store(&mut self, op: OpId) {
+        let adds = self.module.is(op, "dist.accumulate");
         let global = self.module.symbol_attr(op, "global");
         let value = self.layouts.get(self.module.operand(op, 0));
         let (Some(global), Some(value)) = (global.and_then(|g| self.globals.get(g)), value) else {
@@ -138,10 +151,19 @@ impl Inference<'_> {
         };
         let different = (0..self.mesh.axes().len())
             .filter(|&axis| self.mesh.sizes()[axis] > 1)
-            .find(|&axis| !may_become(value.on(axis), global.on(axis)));
+            .find(|&axis| {
+                let (value, global) = (value.on(axis), global.on(axis));
+                // Adding on every rank what all of them have alike would count it once per rank of a sum.
+                let counted = adds && global != value && matches!(global, Spread::Partial(_));
+                !may_become(value, global) || counted && !self.alone[axis]
+            });
         if let Some(axis) = different {
+            let verb = match adds {
+                true => "adds",
+                false => "stores",
+            };
             let message = format!(
-                "stores a value that is spread as {}, but the global as {}, along axis '{}'",
+                "{verb} a value that is spread as {}, but the global as {}, along axis '{}'",
                 value.display(self.mesh),
                 global.display(self.mesh),
                 self.mesh.axes()[axis]

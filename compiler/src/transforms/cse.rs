@@ -156,7 +156,7 @@ impl Merger {
             let memory = match effects {
                 Effects::Pure => None,
                 Effects::Reads => Some(self.memory(rewriter, op, block)),
-                Effects::Writes => {
+                Effects::Writes | Effects::Accumulates => {
                     *self.writes.entry(rewriter.attr(op, "global")).or_default() += 1;
                     continue;
                 }

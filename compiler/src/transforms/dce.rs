@@ -6,7 +6,7 @@
 //! %2 = dist.all_reduce sum %x over ["mp"] : tensor<4xf32>
 //! ```
 //!
-//! A load that nobody reads goes; a store stays, and so does every collective: the other ranks of its group wait for it.
+//! A load that nobody reads goes; a store or an accumulation stays, and so does every collective: the other ranks of its group wait for it.
 
 use raddle_dialect::ir::{Module, OpId, Rewriter};
 use raddle_dialect::ops::Effects;
@@ -17,8 +17,8 @@ use crate::pass::{Anchor, Failed, Pass, PassCx, PassDef};
 pub static DEF: PassDef = PassDef {
     name: "dce",
     summary: "erase ops whose results are not used",
-    description: "Erases pure ops and loads whose results are not used, and then what only they used. Stores, collectives, \
-                  ops with regions and ops of unknown dialects stay.",
+    description: "Erases pure ops and loads whose results are not used, and then what only they used. Stores, accumulations, \
+                  collectives, ops with regions and ops of unknown dialects stay.",
     anchor: Anchor::Any,
     options: &[],
     build: |_| Box::new(Dce),

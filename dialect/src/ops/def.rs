@@ -118,6 +118,8 @@ pub enum Effects {
     Reads,
     /// Writes the global named by `global`.
     Writes,
+    /// Adds to the global named by `global`. Two such ops change places freely; a load or store in between keeps its own.
+    Accumulates,
     /// Draws random numbers: it may be removed if unused, but is never merged with its like or repeated.
     Draws,
     /// Meets other ranks: it is never removed, merged or moved past another of its kind.

@@ -77,6 +77,7 @@ fn operation(text: &mut String, def: &OpDef) {
         Effects::Pure => "pure",
         Effects::Reads => "reads the global",
         Effects::Writes => "writes the global",
+        Effects::Accumulates => "adds to the global",
         Effects::Draws => "draws random numbers: never merged",
         Effects::Communicates => "meets other ranks: never removed, merged or reordered",
         Effects::Opaque => "a declaration",

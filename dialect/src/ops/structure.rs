@@ -5,7 +5,7 @@ use super::{
     AttrKind, Custom, Effects, OpDef, OpVerifier, Pretty, Traits, TypeShape, Uniform, classes,
 };
 use crate::error::Error;
-use crate::ir::AttrData;
+use crate::ir::{AttrData, OpId};
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::tensor_type::TensorType;
@@ -113,6 +113,27 @@ pub const STORE: OpDef = OpDef {
     ..OpDef::NONE
 };
 
+/// `dist.accumulate`
+pub const ACCUMULATE: OpDef = OpDef {
+    name: "dist.accumulate",
+    summary: "adds to a global",
+    description: "\
+global += value, element by element, as the gradients of several micro-batches are added up. The value is cast to the \
+global's element type first, and the sum is taken in that type, so that gradients in bf16 can be added up in f32. The global \
+must have been written before: `init`, and the optimizer after it has used the sum, store zeros. It is spread like the value: \
+the sum of partial values is partial.",
+    operands: &[one("value", "the global's shape, any float type")],
+    attrs: &[attr(
+        "global",
+        AttrKind::Symbol,
+        "a `dist.global` of the class, of float type",
+    )],
+    effects: Effects::Accumulates,
+    pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).symbol("global")),
+    verify: Some(verify_accumulate),
+    ..OpDef::NONE
+};
+
 fn verify_mesh(v: &mut OpVerifier) {
     if v.module.parent_op(v.op) != Some(v.module.root()) {
         v.error("E0324", "must stand in the top module");
@@ -190,10 +211,71 @@ fn verify_parameter(v: &mut OpVerifier) {
 
 /// A load's or store's global exists and has the value's type.
 fn verify_access(v: &mut OpVerifier) {
-    let (module, cx) = (v.module, v.module.cx());
-    let Some(name) = module.symbol_attr(v.op, "global") else {
+    let Some(access) = access(v) else {
         return;
     };
+    let Access {
+        name,
+        value,
+        declared,
+        ..
+    } = &access;
+    if value != declared {
+        access.report(
+            v,
+            "E0331",
+            format!("has a value of type {value}, but @{name} is {declared}"),
+        );
+    }
+}
+
+/// An accumulation's global exists, has the value's shape, and both are floats.
+fn verify_accumulate(v: &mut OpVerifier) {
+    let Some(access) = access(v) else {
+        return;
+    };
+    let Access {
+        name,
+        value,
+        declared,
+        ..
+    } = &access;
+    if value.shape != declared.shape {
+        access.report(
+            v,
+            "E0331",
+            format!("adds a value of type {value} to @{name}, which is {declared}"),
+        );
+    } else if !value.dtype.is_float() || !declared.dtype.is_float() {
+        access.report(
+            v,
+            "E0331",
+            format!("adds {value} to @{name}, which is {declared}: only floats are added up"),
+        );
+    }
+}
+
+/// What an op reads or writes.
+struct Access {
+    name: String,
+    global: OpId,
+    value: TensorType,
+    declared: TensorType,
+}
+
+impl Access {
+    fn report(&self, v: &mut OpVerifier, code: &'static str, message: String) {
+        let d = v
+            .diagnostic(code, message)
+            .note(Some(v.module.loc(self.global).into()), "declared here");
+        v.diagnostics.push(d);
+    }
+}
+
+/// The global that an op names, which is reported if it does not exist.
+fn access(v: &mut OpVerifier) -> Option<Access> {
+    let (module, cx) = (v.module, v.module.cx());
+    let name = module.symbol_attr(v.op, "global")?;
     let scope = v.scopes.around(module, v.op).module;
     let global = scope
         .and_then(|m| v.scopes.symbol(module, m, cx.ident(name)))
@@ -208,29 +290,20 @@ fn verify_access(v: &mut OpVerifier) {
                 "declare it: `dist.global @{name} parameter {{layout = …}} : …`"
             ));
         v.diagnostics.push(d);
-        return;
+        return None;
     };
     let value = match module.num_results(v.op) {
         0 => v.operand_type(0),
         _ => v.result_type(0),
     };
-    let declared = module.attr(global, "type").and_then(|a| cx.as_type(a));
-    let types = (
-        TensorType::of(cx, value),
-        declared.map(|ty| TensorType::of(cx, ty)),
-    );
-    if let (Ok(value), Some(Ok(declared))) = types
-        && value != declared
-    {
-        let d = v
-            .diagnostic(
-                "E0331",
-                format!("has a value of type {value}, but @{name} is {declared}"),
-            )
-            .note(Some(module.loc(global).into()), "declared here");
-        v.diagnostics.push(d);
-    }
+    let declared = module.attr(global, "type").and_then(|a| cx.as_type(a))?;
+    Some(Access {
+        name: name.to_owned(),
+        global,
+        value: TensorType::of(cx, value).ok()?,
+        declared: TensorType::of(cx, declared).ok()?,
+    })
 }
 
 /// The family.
-pub static OPS: &[OpDef] = &[MESH, GLOBAL, LOAD, STORE];
+pub static OPS: &[OpDef] = &[MESH, GLOBAL, LOAD, STORE, ACCUMULATE];

@@ -101,6 +101,20 @@ pub fn eval(def: &'static OpDef, call: &Call) -> Result<Vec<Tensor>, Error> {
     })
 }
 
+/// What a global holds after `dist.accumulate`: the value as the global's type has it, added to what is there. `round` says what
+/// becomes of a float that the type cannot hold: [`Tensor::rounded`], or nothing.
+///
+/// # Errors
+/// `E0317` if the shapes differ.
+pub fn accumulate(
+    global: &Tensor,
+    value: &Tensor,
+    round: impl Fn(Tensor) -> Tensor,
+) -> Result<Tensor, Error> {
+    let value = round(value.with_dtype(global.dtype));
+    Ok(round(global.zip(&value, |a, b| a + b)?))
+}
+
 fn fits_memory(ty: &TensorType) -> bool {
     ty.elements().is_some_and(|n| (0..1 << 31).contains(&n))
 }

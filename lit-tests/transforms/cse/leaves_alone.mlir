@@ -25,6 +25,25 @@ module {
       return %2 : tensor<4xf32>
     }
 
+    // CHECK-LABEL: func.func @added_between
+    // CHECK-COUNT-2: dist.load @w
+    func.func @added_between(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = dist.load @w : tensor<4xf32>
+      dist.accumulate @w %x : tensor<4xf32>
+      %1 = dist.load @w : tensor<4xf32>
+      %2 = dist.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %2 : tensor<4xf32>
+    }
+
+    // What is added twice counts twice.
+    // CHECK-LABEL: func.func @added_twice
+    // CHECK-COUNT-2: dist.accumulate @w
+    func.func @added_twice(%x: tensor<4xf32>) {
+      dist.accumulate @w %x : tensor<4xf32>
+      dist.accumulate @w %x : tensor<4xf32>
+      return
+    }
+
     // Two weights drawn alike are two draws.
     // CHECK-LABEL: func.func @draws
     // CHECK-COUNT-2: dist.uniform

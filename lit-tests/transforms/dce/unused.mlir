@@ -28,6 +28,14 @@ module {
       return
     }
 
+    // CHECK-LABEL: func.func @added
+    // CHECK-NEXT: dist.accumulate @w
+    // CHECK-NEXT: return
+    func.func @added(%x: tensor<4xf32>) {
+      dist.accumulate @w %x : tensor<4xf32>
+      return
+    }
+
     // CHECK-LABEL: func.func @used
     // CHECK-NEXT: %[[LOAD:.*]] = dist.load @w
     // CHECK-NEXT: %[[GELU:.*]] = dist.gelu %[[LOAD]]

@@ -21,6 +21,8 @@ pub(super) enum Draw {
     Signed,
     /// Uniform in this interval.
     Within(f64, f64),
+    /// Nothing but zeros: a sum over micro-batches that has not begun.
+    Zero,
 }
 
 /// By global: what it may hold, judged by the operands it becomes.
@@ -31,6 +33,11 @@ pub(super) fn draws(program: &Program) -> HashMap<&str, Draw> {
         for (instr, groups) in function.instrs() {
             if let ("dist.load", Some(Value::Str(name))) = (&*instr.op, instr.attrs.get("global")) {
                 holds.insert(instr.results[0].0, name);
+            }
+            if let ("dist.accumulate", Some(Value::Str(name))) =
+                (&*instr.op, instr.attrs.get("global"))
+            {
+                draws.insert(name.as_str(), Draw::Zero);
             }
             // What only passes a value on keeps its meaning.
             if matches!(&*instr.op, "dist.cast" | "dist.identity" | "dist.reshape")
@@ -109,6 +116,7 @@ fn random(ty: &TensorType, draw: Draw, key: &impl Hash) -> Tensor {
     Tensor::from_fn(ty.shape.clone(), dtype, |at| {
         let unit = random::unit(stream, at as u64);
         match draw {
+            Draw::Zero => 0.0,
             _ if dtype == DType::Bool => f64::from(unit < 0.5),
             _ if !dtype.is_float() => (unit * 4.0).floor(),
             Draw::Signed => 2.0 * unit - 1.0,

@@ -116,6 +116,17 @@ pub(super) fn map(
     Ok(vec![e.map(&call.args, &shape, element, body)])
 }
 
+/// A global and what is added to it, in the global's type.
+pub(super) fn accumulate(e: &mut Emit, global: ValueId, value: ValueId) -> ValueId {
+    let (shape, element) = shape_of(e, e.rewriter.ty(global));
+    e.map(&[global, value], &shape, element, |e, x| {
+        let sum = e.element(x[0]);
+        let value = e.convert(x[1], element);
+        let value = e.convert(value, sum);
+        e.add(x[0], value)
+    })
+}
+
 pub(super) fn scale(e: &mut Emit, call: &Call) -> Outcome {
     let (scale, bias) = (call.float(e, "scale")?, call.float(e, "bias")?);
     let after = call.flag(e, "bias_after_scale")?;

@@ -26,7 +26,7 @@ mod reduce;
 mod scalar;
 mod shape;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use raddle_dialect::diag::Diagnostic;
 use raddle_dialect::ir::{Attr, DYNAMIC, Module, NewOp, OpId, Position, Rewriter, Type, ValueId};
@@ -118,14 +118,15 @@ fn lower_class(
 /// What a function reads and writes besides its arguments and results.
 struct State {
     loads: Vec<(String, Type)>,
-    stores: Vec<(String, ValueId)>,
+    stores: Vec<String>,
 }
 
 impl State {
     /// Globals in the order in which the class declares them.
     fn of(module: &Module, class: OpId, function: OpId) -> Self {
         let mut loaded = HashMap::new();
-        let mut stored = HashMap::new();
+        let mut stored = HashSet::new();
+        let symbols: HashMap<_, _> = module.symbols(class).collect();
         for op in module.walk(function) {
             let Some(global) = module.symbol_attr(op, "global") else {
                 continue;
@@ -135,21 +136,26 @@ impl State {
                     loaded.insert(global, module.ty(module.result(op, 0)));
                 }
                 "dist.store" => {
-                    stored.insert(global, module.operand(op, 0));
+                    stored.insert(global);
+                }
+                "dist.accumulate" => {
+                    let declared = symbols.get(global).and_then(|&g| module.attr(g, "type"));
+                    if let Some(ty) = declared.and_then(|a| module.cx().as_type(a)) {
+                        loaded.insert(global, ty);
+                    }
+                    stored.insert(global);
                 }
                 _ => {}
             }
         }
-        let names: Vec<_> = module.symbols(class).map(|(name, _)| name).collect();
-        let named = |name: &&str| name.to_string();
+        let names = || module.symbols(class).map(|(name, _)| name);
         Self {
-            loads: names
-                .iter()
-                .filter_map(|n| Some((named(n), *loaded.get(n)?)))
+            loads: names()
+                .filter_map(|n| Some((n.to_owned(), *loaded.get(n)?)))
                 .collect(),
-            stores: names
-                .iter()
-                .filter_map(|n| Some((named(n), *stored.get(n)?)))
+            stores: names()
+                .filter(|n| stored.contains(n))
+                .map(str::to_owned)
                 .collect(),
         }
     }
@@ -191,7 +197,7 @@ fn lower_function(
         ),
         (
             cx.ident("dist.stores"),
-            strings(state.stores.iter().map(|(n, _)| n).collect()),
+            strings(state.stores.iter().collect()),
         ),
     ]);
     let new = rewriter.create(NewOp {
@@ -209,7 +215,9 @@ fn lower_function(
     let mut values: HashMap<ValueId, ValueId> =
         old_args.iter().copied().zip(args.iter().copied()).collect();
     let globals = state.loads.iter().map(|(name, _)| name.as_str());
-    let globals: HashMap<_, _> = globals
+    // What each global holds at this point of the function.
+    let mut globals: HashMap<_, _> = globals
+        .map(str::to_owned)
         .zip(args[old_args.len()..].iter().copied())
         .collect();
     let mut emit = Emit {
@@ -229,7 +237,18 @@ fn lower_function(
                 let name = emit.rewriter.symbol_attr(op, "global").unwrap_or_default();
                 Ok(vec![globals[name]])
             }
-            "dist.store" => Ok(vec![]),
+            "dist.store" => {
+                let name = emit.rewriter.symbol_attr(op, "global").unwrap_or_default();
+                globals.insert(name.to_owned(), operands[0]);
+                Ok(vec![])
+            }
+            "dist.accumulate" => {
+                let name = emit.rewriter.symbol_attr(op, "global").unwrap_or_default();
+                let name = name.to_owned();
+                let sum = elementwise::accumulate(&mut emit, globals[&name], operands[0]);
+                globals.insert(name, sum);
+                Ok(vec![])
+            }
             "func.return" => {
                 returned = operands;
                 Ok(vec![])
@@ -243,7 +262,7 @@ fn lower_function(
         })?;
         values.extend(emit.rewriter.results(op).zip(results));
     }
-    returned.extend(state.stores.iter().map(|(_, value)| values[value]));
+    returned.extend(state.stores.iter().map(|name| globals[name]));
     let results: Vec<_> = returned.iter().map(|&v| rewriter.ty(v)).collect();
     rewriter.create(NewOp {
         operands: &returned,

@@ -16,6 +16,8 @@ pub struct Global {
     pub loads: Vec<OpId>,
     /// Its stores, in program order.
     pub stores: Vec<OpId>,
+    /// What adds to it, in program order.
+    pub accumulations: Vec<OpId>,
     /// Globals whose `of` names it.
     pub states: Vec<Attr>,
 }
@@ -105,6 +107,7 @@ impl<'m> Facts<'m> {
         match (def.effects, global) {
             (Effects::Reads, Some(global)) => self.entry(global).loads.push(op),
             (Effects::Writes, Some(global)) => self.entry(global).stores.push(op),
+            (Effects::Accumulates, Some(global)) => self.entry(global).accumulations.push(op),
             (Effects::Communicates, _) => {
                 place.collectives += 1;
                 if let Some(axes) = self.axes(op) {

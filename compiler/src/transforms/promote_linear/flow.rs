@@ -327,7 +327,9 @@ impl FlowWalk<'_, '_> {
                         list.extend(module.operands(op));
                     }
                 }
-                Effects::Draws | Effects::Writes | Effects::Opaque => return false,
+                Effects::Draws | Effects::Writes | Effects::Accumulates | Effects::Opaque => {
+                    return false;
+                }
             }
         }
         true

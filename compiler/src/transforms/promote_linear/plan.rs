@@ -205,7 +205,7 @@ impl Plan {
         match def.effects {
             Effects::Pure | Effects::Draws | Effects::Reads => Ok(module.regions(op).is_empty()),
             Effects::Communicates => self.collective_may_go(facts, op),
-            Effects::Writes | Effects::Opaque => Ok(false),
+            Effects::Writes | Effects::Accumulates | Effects::Opaque => Ok(false),
         }
     }
 

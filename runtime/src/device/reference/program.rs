@@ -18,6 +18,8 @@ pub(super) enum Role {
     Loads,
     /// Writes a global.
     Stores,
+    /// Adds to a global.
+    Accumulates,
     /// Needs other ranks.
     Meets(&'static OpDef),
 }
@@ -261,6 +263,7 @@ fn load_function(
         loaded.roles.push(match def.effects {
             Effects::Reads => Role::Loads,
             Effects::Writes => Role::Stores,
+            Effects::Accumulates => Role::Accumulates,
             Effects::Communicates => Role::Meets(def),
             Effects::Pure | Effects::Draws | Effects::Opaque => Role::Computes(def),
         });

@@ -2,7 +2,7 @@
 
 use raddle_bundle::{Instr, TensorType, Value};
 use raddle_dialect::ops::OpDef;
-use raddle_dialect::reference::Tensor;
+use raddle_dialect::reference::{self, Tensor};
 
 use super::program::{LoadedFunction, Program, Role};
 use super::{Globals, Mode, Observer};
@@ -76,6 +76,7 @@ impl<'r> RankRun<'r> {
                 Role::Meets(_) => return Ok(Outcome::Waits),
                 Role::Loads => self.load(instr, observer)?,
                 Role::Stores => self.store(instr, observer)?,
+                Role::Accumulates => self.accumulate(instr, mode, observer)?,
                 Role::Computes(def) => {
                     let operands = self.operands(instr)?;
                     let result = self
@@ -100,6 +101,27 @@ impl<'r> RankRun<'r> {
     fn store(&mut self, instr: &Instr, observer: &mut dyn Observer) -> Result<(), RuntimeError> {
         let value = self.operands(instr)?.swap_remove(0);
         self.globals.insert(global_name(instr).to_owned(), value);
+        self.finish(instr, vec![], Mode::Exact, observer)
+    }
+
+    fn accumulate(
+        &mut self,
+        instr: &Instr,
+        mode: Mode,
+        observer: &mut dyn Observer,
+    ) -> Result<(), RuntimeError> {
+        let name = global_name(instr);
+        let value = self.operands(instr)?.swap_remove(0);
+        let Some(global) = self.globals.get(name) else {
+            return Err(self.unwritten(format!("global '@{name}'")));
+        };
+        let round = |t: Tensor| match mode {
+            Mode::Exact => t,
+            Mode::Rounded => t.rounded(),
+        };
+        let sum = reference::accumulate(global, &value, round)
+            .map_err(|e| self.failed(instr, e.to_string()))?;
+        self.globals.insert(name.to_owned(), sum);
         self.finish(instr, vec![], Mode::Exact, observer)
     }
 
