@@ -30,6 +30,11 @@ pub struct Options {
     #[arg(long, value_name = "TEXT")]
     pub mlir_pass_pipeline: Option<String>,
 
+    /// Turn bytecode on standard input into text, and nothing else: how this program reads bytecode, in a process of its own.
+    #[cfg(feature = "mlir")]
+    #[arg(long, hide = true)]
+    pub bytecode_to_text: bool,
+
     /// Verify the module after every pass, not only at the end.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set, value_name = "BOOL")]
     pub verify_each: bool,

@@ -12,6 +12,8 @@ use raddle_dialect::diag::{Diagnostics, Source};
 use raddle_dialect::ir::{Context, Module, Verified, VerifyOptions, verify};
 use raddle_dialect::syntax::{ParseOptions, parse};
 
+#[cfg(feature = "mlir")]
+use crate::bytecode;
 use crate::instruments::{Dump, Timer, TimingReport, Validate};
 use crate::options::Options;
 use crate::run::print_options;
@@ -58,7 +60,7 @@ impl Processor<'_> {
         #[cfg(feature = "mlir")]
         if mlir::is_bytecode(source.text()) {
             let options = mlir::Options { allow_unregistered };
-            return mlir::from_bytecode(cx, source.text(), options, diagnostics);
+            return bytecode::read(cx, source.text(), options, diagnostics);
         }
         parse(cx, source, ParseOptions { allow_unregistered }, diagnostics)
     }

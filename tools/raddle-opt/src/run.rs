@@ -18,6 +18,8 @@ use raddle_dialect::diag::{Diagnostics, Source};
 use raddle_dialect::ir::{Context, Module, Verified};
 use raddle_dialect::syntax::{self, PrintOptions};
 
+#[cfg(feature = "mlir")]
+use crate::bytecode;
 use crate::instruments::TimingReport;
 use crate::listing;
 use crate::options::{Options, PassFlag, Printing};
@@ -32,6 +34,17 @@ pub fn run(options: &Options, flags: &[PassFlag]) -> Result<bool> {
     let started = Instant::now();
     if listing::print(&options.listing, &mut io::stdout().lock())? {
         return Ok(true);
+    }
+    #[cfg(feature = "mlir")]
+    if options.bytecode_to_text {
+        let allow_unregistered = options.allow_unregistered_dialect;
+        let output = BufWriter::new(io::stdout().lock());
+        return bytecode::to_text(
+            io::stdin().lock(),
+            output,
+            mlir::Options { allow_unregistered },
+        )
+        .context("cannot turn bytecode into text");
     }
     let reporter = Reporter::new(options.diagnostic_format);
     let Some(pipeline) = pipeline(options, flags, &reporter)? else {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
+use std::fmt::{Display, Write};
 use std::rc::Rc;
 
 use melior::Context;
@@ -129,16 +130,26 @@ fn message(diagnostic: &Diagnostic) -> Message {
             DiagnosticSeverity::Note | DiagnosticSeverity::Remark => Severity::Remark,
         },
         at: file_position(diagnostic.location()),
-        text: diagnostic.to_string(),
+        text: shown(diagnostic),
         notes: notes
-            .map(|note| (file_position(note.location()), note.to_string()))
+            .map(|note| (file_position(note.location()), shown(&note)))
             .collect(),
     }
 }
 
+/// What MLIR prints for a thing. Names out of damaged bytecode need not be UTF-8, which the binding reports as a failure to
+/// print: what came before is kept.
+fn shown(thing: &impl Display) -> String {
+    let mut text = String::new();
+    if write!(text, "{thing}").is_err() {
+        text.push_str("… (the rest is not UTF-8)");
+    }
+    text
+}
+
 /// The position in a location that is one: `loc("file":12:7)`.
 fn file_position(location: Location) -> Option<Position> {
-    let text = location.to_string();
+    let text = shown(&location);
     let (file, rest) = text.strip_prefix("loc(\"")?.rsplit_once("\":")?;
     let (line, rest) = rest.split_once(':')?;
     let digits = rest

@@ -85,6 +85,9 @@ pub fn to_bytecode(
 
 /// Reads MLIR bytecode.
 ///
+/// MLIR's reader believes what it reads: damaged bytecode may crash the process or never come to an end. Bytecode that is not
+/// trusted is better read in a process of its own, as `raddle-opt` does.
+///
 /// Nothing is returned, and `diagnostics` say why, if it is not bytecode that this MLIR and this version of `dist` can read.
 pub fn from_bytecode(
     cx: &Arc<Context>,
