@@ -43,6 +43,15 @@ irdl.dialect @dist {
     irdl.operands(value: %operand_value)
     irdl.attributes { "global" = %attr_global }
   }
+  irdl.operation @schedule {
+    %attr_kind = irdl.base "#builtin.string"
+    %attr_microbatches = irdl.base "#builtin.integer"
+    %attr_stages = irdl.base "#builtin.integer"
+    %attr_chunks = irdl.base "#builtin.integer"
+    %attr_placement = irdl.base "#builtin.dense_array"
+    %attr_actions = irdl.base "#builtin.array"
+    irdl.attributes { "kind" = %attr_kind, "microbatches" = %attr_microbatches, "stages" = %attr_stages, "chunks" = %attr_chunks, "placement" = %attr_placement, "actions" = %attr_actions }
+  }
   irdl.operation @matmul {
     %operand_a = irdl.base "!builtin.tensor"
     %operand_b = irdl.base "!builtin.tensor"

@@ -1,7 +1,9 @@
 //! The `dist` dialect: text and IR.
 //!
-//! `syntax` reads and prints text, `ir` holds programs, `ops` says what each op means, `diag` reports what is wrong.
+//! `syntax` reads and prints text, `ir` holds programs, `ops` says what each op means, `diag` reports what is wrong; `action` is the
+//! vocabulary of pipeline schedules.
 
+pub mod action;
 pub mod diag;
 mod error;
 pub mod ir;

@@ -65,6 +65,7 @@ fn the_verifiers_lit_files() {
         "dist-shapes",
         "dist-mesh",
         "dist-globals",
+        "dist-schedule",
     ] {
         let text =
             std::fs::read_to_string(folder.join(file).with_extension("mlir")).expect("the file");
@@ -78,7 +79,8 @@ fn the_verifiers_lit_files() {
     let all = [
         "E0301", "E0302", "E0303", "E0304", "E0305", "E0306", "E0308", "E0310", "E0311", "E0312",
         "E0313", "E0314", "E0315", "E0316", "E0317", "E0320", "E0321", "E0322", "E0323", "E0324",
-        "E0325", "E0330", "E0331", "E0332", "E0333", "E0334",
+        "E0325", "E0330", "E0331", "E0332", "E0333", "E0334", "E0551", "E0552", "E0553", "E0554",
+        "E0555",
     ];
     assert_eq!(codes, all);
 }

@@ -1,7 +1,9 @@
 //! Every pass, one line each.
 
 use super::PassDef;
-use crate::transforms::{canonicalize, cse, dce, fuse_linear, lower_to_linalg, promote_linear};
+use crate::transforms::{
+    canonicalize, cse, dce, fuse_linear, lower_to_linalg, promote_linear, schedule_pipeline,
+};
 
 /// All passes, in the order in which lists show them.
 pub static ALL: &[&PassDef] = &[
@@ -10,6 +12,7 @@ pub static ALL: &[&PassDef] = &[
     &dce::DEF,
     &promote_linear::DEF,
     &fuse_linear::DEF,
+    &schedule_pipeline::DEF,
     &lower_to_linalg::DEF,
 ];
 

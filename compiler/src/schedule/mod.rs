@@ -5,12 +5,12 @@
 //! waits in which it would hang), [`memory::peak_memory`] counts activations, and [`bound::lower_bounds`] says what no
 //! schedule can beat.
 
-pub mod action;
 mod backward;
 pub mod bound;
 mod channel;
 pub mod check;
 pub mod cost;
+pub mod cost_text;
 pub mod error;
 mod graph;
 pub mod job_list;
@@ -31,12 +31,13 @@ pub mod torch_csv;
 pub mod trace;
 pub mod transfers;
 
-pub use action::{Action, Compute, Direction, MicrobatchId, Op, RankId, StageId};
 pub use check::check;
 pub use cost::{Costs, Memory, PerIndex};
 pub use error::ScheduleError;
 pub use kinds::Kind;
 pub use list::{Placement, Schedule};
+pub use raddle_dialect::action;
+pub use raddle_dialect::action::{Action, Compute, Direction, MicrobatchId, Op, RankId, StageId};
 pub use report::{Report, Setting, evaluate};
 pub use request::{Backward, Made, Request, make};
 pub use simulate::{CommModel, simulate};

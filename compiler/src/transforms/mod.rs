@@ -6,3 +6,4 @@ pub mod dce;
 pub mod fuse_linear;
 pub mod lower_to_linalg;
 pub mod promote_linear;
+pub mod schedule_pipeline;

@@ -22,6 +22,7 @@ pub mod optimizers;
 mod parts;
 pub mod reduce;
 mod rules;
+pub mod schedule;
 mod scopes;
 pub mod shape;
 pub mod structure;
@@ -56,6 +57,7 @@ use crate::ir::Ident;
 /// Every registered op, family by family.
 pub static ALL: &[&[OpDef]] = &[
     structure::OPS,
+    schedule::OPS,
     linear::OPS,
     elementwise::OPS,
     unary::OPS,

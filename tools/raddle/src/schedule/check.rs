@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use raddle_compiler::schedule::cost_text::read_numbers;
 use raddle_compiler::schedule::transfers::{StageSteps, place};
 use raddle_compiler::schedule::{
     CommModel, Schedule, ScheduleError, Setting, check, evaluate, json, table,
@@ -40,7 +41,7 @@ pub fn run(options: &Options, path: &Path) -> anyhow::Result<ExitCode> {
     let limit = options
         .memory_limit
         .as_deref()
-        .map(|text| costs::numbers("memory-limit", text))
+        .map(|text| read_numbers("memory-limit", text))
         .transpose();
     let models = options
         .model

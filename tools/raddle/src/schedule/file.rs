@@ -5,13 +5,14 @@ use std::path::Path;
 use anyhow::Context;
 use raddle_compiler::schedule::{
     CommModel, Costs, Made, Memory, PerIndex, Schedule, ScheduleError, Setting, evaluate, job_list,
-    json, torch_csv,
+    json, mlir_text, torch_csv,
 };
 
 /// A failure and the lines that show its place.
 pub type Failure = (ScheduleError, Option<String>);
 
-/// Reads a schedule, whatever its format: JSON starts with a brace, job lists name `forward`, all else is PyTorch's CSV.
+/// Reads a schedule, whatever its format: JSON starts with a brace, a module has a `dist.schedule`,
+/// job lists name `forward`, all else is PyTorch's CSV.
 ///
 /// # Errors
 /// A file that cannot be read; inside, what is wrong with its text.
@@ -21,6 +22,8 @@ pub fn read(path: &Path) -> anyhow::Result<Result<Schedule, Failure>> {
     let is_json = text.trim_start().starts_with('{');
     let schedule = if is_json {
         json::read_json(&text)
+    } else if mlir_text::is_mlir(&text) {
+        mlir_text::read_mlir(&text)
     } else if job_list::is_job_list(&text) {
         job_list::read_job_list(&text)
     } else {

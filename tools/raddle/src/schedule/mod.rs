@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use raddle_compiler::schedule::cost_text::read_numbers;
 use raddle_compiler::schedule::kinds::Kind;
 use raddle_compiler::schedule::optimizer::{Optimizer, with_optimizer};
 use raddle_compiler::schedule::svg::{Drawing, write_svg};
@@ -70,7 +71,7 @@ pub struct Options {
     /// Seconds after which a search stops; more time finds better schedules.
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<f64>,
-    /// A given order: PyTorch CSV, Paddle job lists or JSON.
+    /// A given order: PyTorch CSV, Paddle job lists, JSON, or a module with a `dist.schedule`.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Prove a given schedule file complete, ordered, within memory and free of deadlock under every model.
@@ -197,7 +198,7 @@ fn produce(options: &Options) -> anyhow::Result<Result<String, Shown>> {
     let limit = match options
         .memory_limit
         .as_deref()
-        .map(|text| costs::numbers("memory-limit", text))
+        .map(|text| read_numbers("memory-limit", text))
         .transpose()
     {
         Ok(limit) => limit,
@@ -334,7 +335,7 @@ fn render(options: &Options, made: &Made) -> Result<String, ScheduleError> {
         }
         Format::Mlir => {
             let placed = place(StageSteps::Placed)?;
-            mlir_text::write_mlir(&with_optimizer(&placed, optimizer(options))?)
+            mlir_text::write_mlir(&options.kind, &with_optimizer(&placed, optimizer(options))?)
         }
         Format::Svg => {
             let (schedule, report) = seen()?;
