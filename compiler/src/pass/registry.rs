@@ -2,7 +2,7 @@
 
 use super::PassDef;
 use crate::transforms::{
-    canonicalize, cse, dce, fuse_linear, lower_to_linalg, promote_linear, schedule_pipeline,
+    canonicalize, cse, dce, fuse_linear, lower_to_linalg, promote_linear, schedule_pipeline, split_backward,
 };
 
 /// All passes, in the order in which lists show them.
@@ -13,6 +13,7 @@ pub static ALL: &[&PassDef] = &[
     &promote_linear::DEF,
     &fuse_linear::DEF,
     &schedule_pipeline::DEF,
+    &split_backward::DEF,
     &lower_to_linalg::DEF,
 ];
 

@@ -7,3 +7,4 @@ pub mod fuse_linear;
 pub mod lower_to_linalg;
 pub mod promote_linear;
 pub mod schedule_pipeline;
+pub mod split_backward;
