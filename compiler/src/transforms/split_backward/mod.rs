@@ -173,7 +173,7 @@ fn is_backward(module: &Module, op: OpId) -> bool {
 fn writes(module: &Module, op: OpId) -> bool {
     module
         .def_of(op)
-        .is_some_and(|def| def.effects == Effects::Writes)
+        .is_some_and(|def| matches!(def.effects, Effects::Writes | Effects::Accumulates))
 }
 
 /// Whether an op is on this side.

@@ -115,7 +115,7 @@ fn delayed(module: &Module, ops: &[OpId], seed: impl Fn(OpId) -> bool) -> Result
         if !moves[op.index()] {
             if let Some((global, effects)) = access {
                 let known = passed.entry(global).or_insert(effects);
-                if effects == Effects::Writes {
+                if effects != Effects::Reads {
                     *known = effects;
                 }
             }
@@ -132,7 +132,7 @@ fn delayed(module: &Module, ops: &[OpId], seed: impl Fn(OpId) -> bool) -> Result
         }
         if let Some((name, effects)) = access
             && let Some(&other) = passed.get(&name)
-            && (effects == Effects::Writes || other == Effects::Writes)
+            && (effects != Effects::Reads || other != Effects::Reads)
         {
             return Err(Stuck {
                 op,

@@ -1,6 +1,6 @@
 //! B or W, for every backward op.
 //!
-//! B are: what talks to other ranks about activations (sends, receives, tensor-parallel collectives), gradients of activations, ops
+//! B are: what was labelled so before, what talks to other ranks about activations (sends, receives, tensor-parallel collectives), gradients of activations, ops
 //! that nothing is known about; and what any of these reads. All else is W. One walk from the last op to the first suffices,
 //! since uses come after definitions.
 
@@ -11,7 +11,7 @@ use raddle_dialect::ops::Effects;
 use rustc_hash::FxBuildHasher;
 
 use super::facts::Facts;
-use super::{Upstream, is_backward};
+use super::{PART, Upstream, is_backward};
 
 /// One of the two jobs of a backward pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,6 +150,9 @@ impl Finder<'_> {
     /// Whether an op belongs to B whatever reads its results.
     fn is_anchor(&self, op: OpId) -> bool {
         let module = self.module;
+        if module.str_attr(op, PART) == Some("b") {
+            return true;
+        }
         match effects(module, op) {
             None | Some(Effects::Opaque) => true,
             Some(Effects::Communicates) => {
@@ -160,7 +163,7 @@ impl Finder<'_> {
                         || module.results(op).all(|r| self.ends_in_gradient[r.index()]));
                 !gradients_only
             }
-            Some(Effects::Writes) => {
+            Some(Effects::Writes | Effects::Accumulates) => {
                 global(module, op).is_some_and(|g| self.read_later.contains_key(&g))
             }
             _ => false,
