@@ -2,7 +2,8 @@
 
 use super::PassDef;
 use crate::transforms::{
-    canonicalize, cse, dce, fuse_linear, lower_to_linalg, promote_linear, schedule_pipeline, split_backward,
+    canonicalize, cse, dce, fuse_linear, lower_to_linalg, promote_linear, schedule_pipeline,
+    split_backward,
 };
 
 /// All passes, in the order in which lists show them.
