@@ -8,11 +8,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use raddle_bundle::{
     Bundle, Class, Function, FunctionKind, Global, GlobalKind, Instr, Layout, Mesh, Param, Reg,
-    TensorType, VERSION, Value,
+    Return, Schedule, ScheduledJob, Source, Target, TensorType, VERSION, Value,
 };
 use raddle_dialect::diag::{Diagnostic, Diagnostics};
 use raddle_dialect::ir::{Attr, AttrData, Context, DYNAMIC, Module, OpId, Type, ValueId, Verified};
 use raddle_dialect::ops;
+
+use crate::schedule::{self, Action, Compute};
 
 /// Writes the classes of a module as a bundle.
 ///
@@ -70,10 +72,37 @@ impl Lowering<'_> {
             .block_ops(top)
             .filter(|&op| module.is(op, "builtin.module"));
         let classes = classes.map(|class| self.class(class)).collect();
+        let schedule = module
+            .block_ops(top)
+            .find(|&op| module.is(op, "dist.schedule"));
         Some(Bundle {
             version: VERSION,
             mesh,
             classes,
+            schedule: schedule.and_then(|op| self.schedule(op)),
+        })
+    }
+
+    /// The jobs of a `dist.schedule`. Where transfers go is for real machines; here they are part of the jobs.
+    fn schedule(&mut self, op: OpId) -> Option<Schedule> {
+        let module = self.module;
+        let mut jobs = Vec::new();
+        for line in module.axes_attr(op, "actions") {
+            let mut list = Vec::new();
+            for word in line.split_whitespace() {
+                match Action::parse(word) {
+                    Ok(action) => list.extend(action.iter().flat_map(Action::ops).map(job)),
+                    Err(error) => {
+                        self.error(op, format!("the action '{word}' {error}"));
+                        return None;
+                    }
+                }
+            }
+            jobs.push(list);
+        }
+        Some(Schedule {
+            axis: module.str_attr(op, "axis").unwrap_or("pp").to_owned(),
+            jobs,
         })
     }
 
@@ -188,18 +217,29 @@ impl Lowering<'_> {
         let mut registers = Registers::default();
         let mut params = Vec::new();
         for (at, &arg) in module.args(body).iter().enumerate() {
+            let attr = |name| self.value_attr(func, "arg_attrs", at, name);
+            let named = attr("dist.value").and_then(|a| module.cx().as_str(a));
+            let source = match named {
+                Some(name) if kind != FunctionKind::Step && attr("dist.input").is_none() => {
+                    Source::Value(name.to_owned())
+                }
+                Some(name) => Source::Input(name.to_owned()),
+                None => Source::Input(format!("arg{at}")),
+            };
+            let layout = self.layout(attr("dist.layout"));
             params.push(Param {
                 reg: registers.of(arg),
                 ty: self.tensor(func, module.ty(arg))?,
-                layout: self.layout(self.arg_layout(func, at)),
+                layout,
+                source,
             });
         }
         let mut instrs = Vec::new();
-        let mut returns = Vec::new();
+        let mut returned = Vec::new();
         for op in module.block_ops(body) {
             let operands = module.operands(op).map(|v| registers.of(v)).collect();
             if module.is(op, "func.return") {
-                returns = operands;
+                returned = operands;
                 continue;
             }
             if !module.regions(op).is_empty() {
@@ -223,23 +263,49 @@ impl Lowering<'_> {
                 location: module.cx().display(module.loc(op)).to_string(),
             });
         }
+        let returns = returned.into_iter().enumerate();
+        let returns = returns.flat_map(|(at, reg)| {
+            let targets = self.targets(func, kind, at);
+            targets
+                .into_iter()
+                .map(move |target| Return { reg, target })
+        });
+        let number = |name| usize::try_from(module.i64_attr(func, name)?).ok();
         Some(Function {
             name,
             kind,
+            chunk: number("dist.chunk").unwrap_or(0),
+            stage: number("dist.stage").unwrap_or(0),
             params,
             instrs,
-            returns,
+            returns: returns.collect(),
             registers: registers.0.len(),
         })
     }
 
-    fn arg_layout(&self, func: OpId, index: usize) -> Option<Attr> {
+    /// Where a result goes: to later jobs, out of the step, or both. What `step` returns is the step's.
+    fn targets(&self, func: OpId, kind: FunctionKind, at: usize) -> Vec<Target> {
         let cx = self.module.cx();
-        let dicts = self
-            .module
-            .attr(func, "arg_attrs")
-            .and_then(|a| cx.as_array(a))?;
-        cx.dict_get(*dicts.get(index)?, "dist.layout")
+        let attr = |name| self.value_attr(func, "res_attrs", at, name);
+        let mut targets = Vec::new();
+        if let Some(name) = attr("dist.value").and_then(|a| cx.as_str(a)) {
+            targets.push(Target::Value(name.to_owned()));
+        }
+        let numbered = attr("dist.result")
+            .and_then(|a| cx.as_i64(a))
+            .and_then(|i| usize::try_from(i).ok());
+        let result = numbered
+            .or(attr("dist.loss").map(|_| 0))
+            .or((kind == FunctionKind::Step).then_some(at));
+        targets.extend(result.map(Target::Result));
+        targets
+    }
+
+    /// An attribute of an argument or result of a function.
+    fn value_attr(&self, func: OpId, list: &str, index: usize, name: &str) -> Option<Attr> {
+        let cx = self.module.cx();
+        let dicts = self.module.attr(func, list).and_then(|a| cx.as_array(a))?;
+        cx.dict_get(*dicts.get(index)?, name)
     }
 
     /// The op's own attributes; discardable ones (`dist.role`, `paddle.…`) mean nothing to a player.
@@ -250,6 +316,19 @@ impl Lowering<'_> {
             .filter(|(name, _)| !cx.str(*name).contains('.'))
             .filter_map(|&(name, attr)| Some((cx.str(name).to_owned(), value(cx, attr)?)))
             .collect()
+    }
+}
+
+fn job(op: &schedule::Op) -> ScheduledJob {
+    ScheduledJob {
+        kind: match op.kind {
+            Compute::Forward => FunctionKind::Forward,
+            Compute::InputGrad => FunctionKind::BackwardB,
+            Compute::WeightGrad => FunctionKind::BackwardW,
+            Compute::Backward => FunctionKind::Backward,
+        },
+        stage: op.stage.index(),
+        microbatch: op.microbatch.index(),
     }
 }
 

@@ -69,6 +69,7 @@ fn run(
         results: &types,
         place: None,
         stream: 0,
+        microbatch: 0,
     };
     eval(def, &call).unwrap_or_else(|e| panic!("'{}' op {e}", def.name))
 }

@@ -81,6 +81,26 @@ pub enum RuntimeError {
         /// The missing kind.
         kind: String,
     },
+    /// The functions of a class do not make up a step.
+    #[error("class '{class}': {why}")]
+    Jobs {
+        /// The class.
+        class: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The schedule does not fit the mesh.
+    #[error("the schedule cannot be played: {why}")]
+    Schedule {
+        /// What is wrong.
+        why: String,
+    },
+    /// A send that no receive took.
+    #[error("what a rank sends is never received:\n  {site}")]
+    Undelivered {
+        /// The send.
+        site: CallSite,
+    },
     /// Inputs do not fit a function's parameters.
     #[error("rank {rank}: function '{function}' takes {expected}, but got {found}")]
     Inputs {

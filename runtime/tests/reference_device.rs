@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use raddle_bundle::{
-    Bundle, Class, Function, FunctionKind, Global, GlobalKind, Instr, Layout, Mesh, Param,
-    TensorType, VERSION, Value,
+    Bundle, Class, Function, FunctionKind, Global, GlobalKind, Instr, Layout, Mesh, Param, Return,
+    Source, Target, TensorType, VERSION, Value,
 };
 use raddle_dialect::DType;
 use raddle_dialect::reference::Tensor;
@@ -55,6 +55,8 @@ fn bundle(programs: Vec<Vec<Instr>>) -> Bundle {
         functions: vec![Function {
             name: "step".into(),
             kind: FunctionKind::Step,
+            chunk: 0,
+            stage: 0,
             params: vec![Param {
                 reg: 0,
                 ty: f32s(2),
@@ -62,9 +64,13 @@ fn bundle(programs: Vec<Vec<Instr>>) -> Bundle {
                     dims: vec![vec!["x".into()]],
                     partial: vec![],
                 },
+                source: Source::Input("x".into()),
             }],
             instrs,
-            returns: vec![1],
+            returns: vec![Return {
+                reg: 1,
+                target: Target::Result(0),
+            }],
             registers: 3,
         }],
     };
@@ -75,6 +81,7 @@ fn bundle(programs: Vec<Vec<Instr>>) -> Bundle {
             sizes: vec![size],
         },
         classes: programs.into_iter().enumerate().map(class).collect(),
+        schedule: None,
     }
 }
 

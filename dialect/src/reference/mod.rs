@@ -49,6 +49,9 @@ pub struct Call<'a> {
     pub place: Option<Place<'a>>,
     /// What random numbers without a seed are drawn from: the same number gives the same tensor.
     pub stream: u64,
+    /// Number of the micro-batch since training began. What is drawn with a seed anew in each micro-batch depends on it, and not on
+    /// when or where in a function the op runs.
+    pub microbatch: u64,
 }
 
 /// What an op's `eval` works with: a [`Call`] whose operand and result types fit the op's definition.
@@ -63,6 +66,8 @@ pub struct EvalCx<'a> {
     pub place: Option<Place<'a>>,
     /// Source of random numbers.
     pub stream: u64,
+    /// Number of the micro-batch since training began.
+    pub microbatch: u64,
 }
 
 /// What an op's `combine` works with.
@@ -98,6 +103,7 @@ pub fn eval(def: &'static OpDef, call: &Call) -> Result<Vec<Tensor>, Error> {
         results: Args::results(def, call.results, attrs)?,
         place: call.place,
         stream: call.stream,
+        microbatch: call.microbatch,
     })
 }
 

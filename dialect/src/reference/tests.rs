@@ -37,6 +37,7 @@ fn call(
         results,
         place: Some(place),
         stream: 7,
+        microbatch: 0,
     };
     eval(definition(name), &call)
 }
@@ -335,6 +336,7 @@ fn random_numbers() {
             results: &ty,
             place: None,
             stream,
+            microbatch: 0,
         };
         eval(definition(name), &call).unwrap()[0].clone()
     };

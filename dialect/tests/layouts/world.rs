@@ -198,6 +198,7 @@ impl Case {
                 coordinate: &[rank],
             }),
             stream: 0,
+            microbatch: 0,
         };
         eval(self.def, &call).unwrap_or_else(|e| panic!("'{}' op {e}", self.def.name))
     }

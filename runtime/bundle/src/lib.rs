@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 /// The version this crate writes and the only one it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Everything that is needed to run a compiled program on all ranks of a mesh.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -19,6 +19,28 @@ pub struct Bundle {
     pub mesh: Mesh,
     /// Rank classes: disjoint, and together the whole mesh.
     pub classes: Vec<Class>,
+    /// The order of the jobs of a pipeline, if one was chosen.
+    pub schedule: Option<Schedule>,
+}
+
+/// For each index of the pipeline axis, the jobs of a step in order.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Schedule {
+    /// The mesh axis that the pipeline runs along.
+    pub axis: String,
+    /// By index on that axis.
+    pub jobs: Vec<Vec<ScheduledJob>>,
+}
+
+/// One job of a schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ScheduledJob {
+    /// Which functions: `Backward` stands for both parts where the stage has two.
+    pub kind: FunctionKind,
+    /// Pipeline stage.
+    pub stage: usize,
+    /// Micro-batch.
+    pub microbatch: usize,
 }
 
 /// A mesh of ranks. Rank numbers are row-major in the order of the axes.
@@ -107,18 +129,22 @@ pub struct Function {
     pub name: String,
     /// When it runs.
     pub kind: FunctionKind,
+    /// Which of the rank's chunks of the pipeline it belongs to; 0 without a pipeline.
+    pub chunk: usize,
+    /// Pipeline stage of the chunk; 0 without a pipeline.
+    pub stage: usize,
     /// Inputs.
     pub params: Vec<Param>,
     /// What it does, in order.
     pub instrs: Vec<Instr>,
     /// What it returns.
-    pub returns: Vec<Reg>,
+    pub returns: Vec<Return>,
     /// Number of registers.
     pub registers: usize,
 }
 
 /// When a function runs (`dist.kind`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum FunctionKind {
     /// Once, before training.
     Init,
@@ -150,6 +176,19 @@ impl FunctionKind {
             _ => return None,
         })
     }
+
+    /// The name in a `dist.kind` attribute.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::Step => "step",
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::BackwardB => "backward_b",
+            Self::BackwardW => "backward_w",
+            Self::Optimizer => "optimizer",
+        }
+    }
 }
 
 /// An input of a function.
@@ -161,6 +200,35 @@ pub struct Param {
     pub ty: TensorType,
     /// How the data is spread over the mesh.
     pub layout: Layout,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Where a parameter's value comes from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Source {
+    /// Data from outside, by name: a new one each micro-batch.
+    Input(String),
+    /// What an earlier function of the same rank and micro-batch returned under this name.
+    Value(String),
+}
+
+/// A result of a function.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Return {
+    /// Where it is.
+    pub reg: Reg,
+    /// Where it goes.
+    pub target: Target,
+}
+
+/// Where a function's result goes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Target {
+    /// It is the step's result of this number; 0 is the loss.
+    Result(usize),
+    /// To later functions of the same rank and micro-batch, under this name.
+    Value(String),
 }
 
 /// A register of a function.
@@ -264,7 +332,7 @@ impl Bundle {
             let mut all = params
                 .chain(written)
                 .chain(read)
-                .chain(function.returns.iter().copied());
+                .chain(function.returns.iter().map(|r| r.reg));
             if let Some(reg) = all.find(|&r| r >= function.registers) {
                 return broken(format!(
                     "function '{}' has no register {reg}",

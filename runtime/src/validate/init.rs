@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use raddle_bundle::{Bundle, FunctionKind, Instr, Value};
+use raddle_bundle::{Bundle, FunctionKind, Value};
 use raddle_dialect::reference::Tensor;
 
 use crate::RuntimeError;
-use crate::device::reference::{Machine, Mode, Observer, Program};
+use crate::device::reference::{Machine, Mode, Observer, Program, Ran};
 
 /// Runs the `init` functions and returns what is wrong with them.
 ///
@@ -46,9 +46,10 @@ pub fn check_init(bundle: &Bundle) -> Result<Vec<String>, RuntimeError> {
 struct Writes(HashMap<(usize, String), usize>);
 
 impl Observer for Writes {
-    fn ran(&mut self, rank: usize, instr: &Instr, _: &[Tensor], _: &[Tensor]) {
+    fn ran(&mut self, ran: &Ran, _: &[Tensor], _: &[Tensor]) {
+        let instr = ran.instr;
         if let ("dist.store", Some(Value::Str(global))) = (&*instr.op, instr.attrs.get("global")) {
-            *self.0.entry((rank, global.clone())).or_default() += 1;
+            *self.0.entry((ran.rank, global.clone())).or_default() += 1;
         }
     }
 }

@@ -1,21 +1,25 @@
 //! Validation: does a rewritten program still compute what it did?
 //!
 //! Two bundles run side by side on the reference device, on all ranks, for a few steps, from the same random inputs and the
-//! same random state. Losses, the gradient that reaches each optimizer op, and every global must agree.
+//! same random state. Losses, the gradient that reaches each optimizer op, and every global must agree. The two may run on different
+//! meshes: one that was cut into pipeline stages has an axis more, and each rank of the other is held against all ranks at its place on
+//! the axes that both have.
 
 mod init;
+mod places;
 mod state;
 mod trace;
 
 use std::collections::{BTreeMap, HashMap};
 
-use raddle_bundle::{Bundle, FunctionKind};
+use raddle_bundle::Bundle;
 use raddle_dialect::reference::Tensor;
 
 pub use init::check_init;
 
 use crate::RuntimeError;
-use crate::device::reference::{Machine, Mode, Program};
+use crate::device::reference::{Machine, Mode, Program, Wanted};
+use places::Places;
 use trace::GradientTrace;
 
 /// How to validate.
@@ -123,11 +127,12 @@ pub fn compare(before: &Bundle, after: &Bundle, options: Options) -> Result<Repo
     let before = Program::load(before)?;
     let after = Program::load(after)?;
     let mut report = Report::default();
+    let places = Places::new(before.mesh(), after.mesh());
     let exact = [
         record(&before, &before, Mode::Exact, options)?,
         record(&after, &before, Mode::Exact, options)?,
     ];
-    for difference in differences(&before, &exact) {
+    for difference in differences(&places, &exact) {
         *report.compared.entry(difference.kind).or_default() += 1;
         let largest = report.largest.entry(difference.kind).or_default();
         *largest = largest.max(difference.relative);
@@ -139,7 +144,7 @@ pub fn compare(before: &Bundle, after: &Bundle, options: Options) -> Result<Repo
         record(&before, &before, Mode::Rounded, options)?,
         record(&after, &before, Mode::Rounded, options)?,
     ];
-    for difference in differences(&before, &rounded) {
+    for difference in differences(&places, &rounded) {
         let largest = report.largest_rounded.entry(difference.kind).or_default();
         *largest = largest.max(difference.relative);
     }
@@ -148,15 +153,6 @@ pub fn compare(before: &Bundle, after: &Bundle, options: Options) -> Result<Repo
 
 /// Everything that a run shows: by kind, step, name and rank.
 type Record = BTreeMap<(Kind, usize, String), HashMap<usize, Tensor>>;
-
-/// The functions of a step, in the order in which they run.
-const PER_MICROBATCH: [FunctionKind; 5] = [
-    FunctionKind::Step,
-    FunctionKind::Forward,
-    FunctionKind::Backward,
-    FunctionKind::BackwardB,
-    FunctionKind::BackwardW,
-];
 
 /// Runs `program` from the random state and inputs that belong to `origin`.
 fn record(
@@ -167,52 +163,37 @@ fn record(
 ) -> Result<Record, RuntimeError> {
     let mut machine = Machine::new(program, mode);
     let draws = state::draws(origin);
+    let places = Places::new(program.mesh(), origin.mesh());
     for rank in 0..program.mesh().ranks() {
+        let before = places.nearest(rank);
         for global in &program.class_of(rank).globals {
             let draw = draws.get(global.name.as_str()).copied().unwrap_or_default();
             // A rewrite may change who holds a global, not what it holds.
-            let known = origin.class_of(rank).global(&global.name);
-            let global = known.unwrap_or(global);
-            let value = state::global(program.mesh(), rank, global, draw, options.seed);
+            let value = match origin.class_of(before).global(&global.name) {
+                Some(known) => state::global(origin.mesh(), before, known, draw, options.seed),
+                None => state::global(program.mesh(), rank, global, draw, options.seed),
+            };
             machine.set_global(rank, &global.name, keep(value, mode));
         }
     }
+    let microbatches = program.classes().iter().map(|c| c.microbatches).max();
+    let mut trace = GradientTrace::new(program);
     let mut record = Record::new();
     for step in 0..options.steps {
-        let microbatches = program.classes().iter().map(|c| c.microbatches).max();
-        let mut trace = GradientTrace::new(program);
-        for microbatch in 0..microbatches.unwrap_or(1) {
-            for kind in PER_MICROBATCH {
-                if program.classes().iter().all(|c| c.function(kind).is_none()) {
-                    continue;
-                }
-                let salt = (step * microbatches.unwrap_or(1) + microbatch) as u64;
-                let inputs = (0..program.mesh().ranks())
-                    .map(|rank| {
-                        let inputs = state::inputs(program, rank, kind, options.seed, salt);
-                        inputs.into_iter().map(|t| keep(t, mode)).collect()
-                    })
-                    .collect::<Vec<_>>();
-                trace.enter(kind);
-                let returned = machine.run(kind, &inputs, &mut trace)?;
-                for (rank, values) in returned.into_iter().enumerate() {
-                    for (at, value) in values.into_iter().enumerate() {
-                        let name = format!("{at} of micro-batch {microbatch}");
-                        let key = (Kind::Loss, step, name);
-                        record.entry(key).or_default().insert(rank, value);
-                    }
-                }
+        let feed = |wanted: &Wanted| {
+            let salt = step * microbatches.unwrap_or(1) + wanted.microbatch;
+            let input = state::input(program, wanted, options.seed, salt as u64);
+            input.map(|t| keep(t, mode))
+        };
+        let returned = machine.step(&feed, &mut trace)?;
+        for (rank, values) in returned.into_iter().enumerate() {
+            for returned in values {
+                let name = format!("{} of micro-batch {}", returned.index, returned.microbatch);
+                let key = (Kind::Loss, step, name);
+                record.entry(key).or_default().insert(rank, returned.value);
             }
         }
-        if program
-            .classes()
-            .iter()
-            .any(|c| c.function(FunctionKind::Optimizer).is_some())
-        {
-            trace.enter(FunctionKind::Optimizer);
-            machine.run(FunctionKind::Optimizer, &[], &mut trace)?;
-        }
-        for ((rank, parameter), gradient) in trace.into_gradients() {
+        for ((rank, parameter), gradient) in trace.take() {
             let key = (Kind::Gradient, step, parameter);
             record.entry(key).or_default().insert(rank, gradient);
         }
@@ -235,7 +216,7 @@ fn keep(value: Tensor, mode: Mode) -> Tensor {
 
 /// Every value of the first record held against the second's.
 fn differences<'a>(
-    before: &'a Program,
+    places: &'a Places,
     [a, b]: &'a [Record; 2],
 ) -> impl Iterator<Item = Difference> + 'a {
     a.iter().flat_map(move |(key, values)| {
@@ -244,10 +225,15 @@ fn differences<'a>(
         let mut ranks: Vec<_> = values.keys().copied().collect();
         ranks.sort_unstable();
         ranks.into_iter().map(move |rank| {
-            let (relative, why) = match others.and_then(|o| counterpart(before, rank, o)) {
-                None => (f64::INFINITY, Some("is gone from every rank".to_owned())),
-                Some(other) => relative(&values[&rank], other),
-            };
+            let others = others.map(|o| places.counterparts(rank, o));
+            let of_each = others.unwrap_or_default();
+            let of_each = of_each.into_iter().map(|t| relative(&values[&rank], t));
+            let worst = of_each.max_by(|a, b| {
+                // Not a number is worse than any number.
+                a.0.is_nan().cmp(&b.0.is_nan()).then(a.0.total_cmp(&b.0))
+            });
+            let (relative, why) = worst
+                .unwrap_or_else(|| (f64::INFINITY, Some("is gone from every rank".to_owned())));
             Difference {
                 kind: *kind,
                 name: name.clone(),
@@ -258,26 +244,6 @@ fn differences<'a>(
             }
         })
     })
-}
-
-/// The rank's own value, or, where the rank no longer has it, that of its owner: the rank nearest on the mesh, counted in
-/// axes on which the two differ.
-fn counterpart<'t>(
-    program: &Program,
-    rank: usize,
-    values: &'t HashMap<usize, Tensor>,
-) -> Option<&'t Tensor> {
-    if let Some(own) = values.get(&rank) {
-        return Some(own);
-    }
-    let coords = program.mesh().coordinate(rank);
-    let distance = |&other: &usize| {
-        let theirs = program.mesh().coordinate(other);
-        let apart = coords.iter().zip(&theirs).filter(|(a, b)| a != b).count();
-        (apart, other)
-    };
-    let owner = values.keys().copied().min_by_key(distance)?;
-    values.get(&owner)
 }
 
 fn relative(a: &Tensor, b: &Tensor) -> (f64, Option<String>) {

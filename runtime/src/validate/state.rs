@@ -6,12 +6,12 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 
-use raddle_bundle::{FunctionKind, Global, Layout, Reg, TensorType, Value};
+use raddle_bundle::{Global, Layout, Reg, Source, TensorType, Value};
 use raddle_dialect::DType;
 use raddle_dialect::mesh::Mesh;
 use raddle_dialect::reference::{Tensor, random};
 
-use crate::device::reference::Program;
+use crate::device::reference::{Program, Wanted};
 
 /// Values that a tensor may hold.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -71,24 +71,15 @@ pub(super) fn global(mesh: &Mesh, rank: usize, global: &Global, draw: Draw, seed
     random(&global.ty, draw, &(seed, "global", &global.name, place))
 }
 
-/// A rank's random inputs of its function of a kind.
-pub(super) fn inputs(
-    program: &Program,
-    rank: usize,
-    kind: FunctionKind,
-    seed: u64,
-    salt: u64,
-) -> Vec<Tensor> {
-    let Some(function) = program.class_of(rank).function(kind) else {
-        return vec![];
+/// The random data that a function takes; `salt` numbers the micro-batches of all steps.
+pub(super) fn input(program: &Program, wanted: &Wanted, seed: u64, salt: u64) -> Option<Tensor> {
+    let param = &wanted.function.plain.params[wanted.param];
+    let Source::Input(name) = &param.source else {
+        return None;
     };
-    let params = function.plain.params.iter().enumerate();
-    params
-        .map(|(at, param)| {
-            let place = place(program.mesh(), rank, &param.layout);
-            random(&param.ty, Draw::Signed, &(seed, "input", at, salt, place))
-        })
-        .collect()
+    let place = place(program.mesh(), wanted.rank, &param.layout);
+    let key = (seed, "input", name, salt, place);
+    Some(random(&param.ty, Draw::Signed, &key))
 }
 
 /// The rank's coordinates on the axes over which values of this layout differ.

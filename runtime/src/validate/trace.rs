@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use raddle_bundle::{FunctionKind, Instr, Reg, Value};
+use raddle_bundle::{Reg, Value};
 use raddle_dialect::reference::Tensor;
 
-use crate::device::reference::{LoadedFunction, Observer, Program};
+use crate::device::reference::{LoadedFunction, Observer, Program, Ran};
 
 /// Optimizer instructions of one function, by the register of their first result: the parameter's global, and which operand
 /// is the gradient.
@@ -14,44 +14,40 @@ type Updates = HashMap<Reg, (String, usize)>;
 /// Watches a step.
 pub(super) struct GradientTrace<'p> {
     program: &'p Program,
-    /// By class name.
-    updates: HashMap<&'p str, Updates>,
+    /// By class and function.
+    updates: HashMap<(&'p str, &'p str), Updates>,
     gradients: BTreeMap<(usize, String), Tensor>,
 }
 
 impl<'p> GradientTrace<'p> {
     pub fn new(program: &'p Program) -> Self {
+        let classes = program.classes().iter();
+        let functions = classes.flat_map(|class| {
+            let functions = class.functions.iter();
+            functions.map(|f| ((class.name.as_str(), f.plain.name.as_str()), updates(f)))
+        });
         Self {
             program,
-            updates: HashMap::new(),
+            updates: functions.collect(),
             gradients: BTreeMap::new(),
         }
     }
 
-    /// Gets ready for a run of the functions of a kind.
-    pub fn enter(&mut self, kind: FunctionKind) {
-        let of = |function: Option<&LoadedFunction>| function.map(updates).unwrap_or_default();
-        self.updates = self
-            .program
-            .classes()
-            .iter()
-            .map(|class| (class.name.as_str(), of(class.function(kind))))
-            .collect();
-    }
-
-    /// What was seen, by rank and parameter.
-    pub fn into_gradients(self) -> BTreeMap<(usize, String), Tensor> {
-        self.gradients
+    /// What was seen since the last call, by rank and parameter.
+    pub fn take(&mut self) -> BTreeMap<(usize, String), Tensor> {
+        std::mem::take(&mut self.gradients)
     }
 }
 
 impl Observer for GradientTrace<'_> {
-    fn ran(&mut self, rank: usize, instr: &Instr, operands: &[Tensor], _: &[Tensor]) {
-        let class = self.program.class_of(rank).name.as_str();
-        let updates = &self.updates[class];
-        let found = instr.results.first().and_then(|(reg, _)| updates.get(reg));
+    fn ran(&mut self, ran: &Ran, operands: &[Tensor], _: &[Tensor]) {
+        let class = self.program.class_of(ran.rank).name.as_str();
+        let function = ran.function.plain.name.as_str();
+        let updates = self.updates.get(&(class, function));
+        let result = ran.instr.results.first();
+        let found = updates.zip(result).and_then(|(u, (reg, _))| u.get(reg));
         if let Some((parameter, gradient)) = found {
-            let key = (rank, parameter.clone());
+            let key = (ran.rank, parameter.clone());
             self.gradients.insert(key, operands[*gradient].clone());
         }
     }

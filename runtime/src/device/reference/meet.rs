@@ -1,4 +1,4 @@
-//! Where ranks meet: collectives, and sends with their receives.
+//! Where ranks meet: collectives.
 //!
 //! Calls of a group are matched by kind, axes, reduction, root, dimension, dtype and shape. The order in which ranks arrive
 //! does not matter; which calls they make, in which order, does.
@@ -12,7 +12,7 @@ use raddle_dialect::reference::Tensor;
 use super::program::Program;
 use super::rank::RankRun;
 use super::{Mode, Observer};
-use crate::error::RuntimeError;
+use crate::RuntimeError;
 
 /// Who has come and waits.
 pub(super) struct Meeting<'p> {
@@ -58,35 +58,15 @@ impl<'p> Meeting<'p> {
 /// Two calls of one group fit together.
 fn agree(a: &RankRun, b: &RankRun) -> Result<(), RuntimeError> {
     let (left, right) = (a.instr(), b.instr());
-    let same = if is_transfer(left) && is_transfer(right) {
-        left.op != right.op
-            && left.attrs.get("tag") == right.attrs.get("tag")
-            && transferred(a)? == transferred(b)?
-    } else {
-        let types = |run: &RankRun| -> Result<Vec<_>, RuntimeError> {
-            let operands = run.operands(run.instr())?;
-            Ok(operands.iter().map(Tensor::ty).collect())
-        };
-        left.op == right.op && agreeing(left) == agreeing(right) && types(a)? == types(b)?
+    let types = |run: &RankRun| -> Result<Vec<_>, RuntimeError> {
+        let operands = run.operands(run.instr())?;
+        Ok(operands.iter().map(Tensor::ty).collect())
     };
-    if same {
+    if left.op == right.op && agreeing(left) == agreeing(right) && types(a)? == types(b)? {
         return Ok(());
     }
     Err(RuntimeError::Mismatch {
         sites: vec![a.call_site(), b.call_site()],
-    })
-}
-
-fn is_transfer(instr: &Instr) -> bool {
-    matches!(instr.op.as_str(), "dist.send" | "dist.recv")
-}
-
-/// Type of what a send or receive carries.
-fn transferred(run: &RankRun) -> Result<String, RuntimeError> {
-    let instr = run.instr();
-    Ok(match instr.results.first() {
-        Some((_, ty)) => ty.to_string(),
-        None => run.operands(instr)?[0].ty().to_string(),
     })
 }
 
@@ -146,14 +126,6 @@ pub(super) fn complete(
     }
     let first = &runs[group[0]];
     let results = match first.collective() {
-        _ if is_transfer(first.instr()) => {
-            let sent = inputs.first().cloned();
-            let received = |&rank: &usize| match runs[rank].instr().op.as_str() {
-                "dist.recv" => sent.clone().into_iter().collect(),
-                _ => vec![],
-            };
-            group.iter().map(received).collect()
-        }
         Some(def) if !inputs.is_empty() => Program::combine(def, first.instr(), &inputs)
             .map_err(|why| first.failed(first.instr(), why))?,
         // A barrier.

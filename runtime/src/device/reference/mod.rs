@@ -1,21 +1,27 @@
 //! The reference device: slow, obvious, all in `f64`.
 //!
 //! All ranks of a mesh run in one thread as coroutines: each runs until it needs others, and goes on when the whole group has
-//! come to the same collective. So a run is deterministic, and ranks that would hang on real machines are found and shown.
+//! come to the same collective, or what it receives has been sent. So a run is deterministic, and ranks that would hang on real
+//! machines are found and shown.
 
+mod environment;
+mod jobs;
+mod mail;
 mod meet;
 mod program;
 mod rank;
 
 use std::collections::HashMap;
 
-use raddle_bundle::{FunctionKind, Instr};
+use raddle_bundle::{FunctionKind, Instr, Value};
 use raddle_dialect::reference::Tensor;
 
 pub use program::{LoadedClass, LoadedFunction, Program};
 
 use crate::RuntimeError;
-use rank::{Outcome, RankRun};
+use jobs::Job;
+use mail::{Channel, Letter, Mail};
+use rank::{Outcome, RankRun, Shared};
 
 /// How results are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,14 +33,54 @@ pub enum Mode {
     Rounded,
 }
 
+/// An instruction that was run.
+#[derive(Clone, Copy)]
+pub struct Ran<'a> {
+    /// On which rank.
+    pub rank: usize,
+    /// In which function.
+    pub function: &'a LoadedFunction,
+    /// For which micro-batch of the step.
+    pub microbatch: usize,
+    /// The instruction.
+    pub instr: &'a Instr,
+}
+
 /// Sees every instruction that was run.
 pub trait Observer {
-    /// Called after `instr` ran on `rank`.
-    fn ran(&mut self, rank: usize, instr: &Instr, operands: &[Tensor], results: &[Tensor]);
+    /// Called after an instruction ran.
+    fn ran(&mut self, ran: &Ran, operands: &[Tensor], results: &[Tensor]);
 }
 
 impl Observer for () {
-    fn ran(&mut self, _: usize, _: &Instr, _: &[Tensor], _: &[Tensor]) {}
+    fn ran(&mut self, _: &Ran, _: &[Tensor], _: &[Tensor]) {}
+}
+
+/// Data that a function takes.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// On which rank.
+    pub rank: usize,
+    /// By which function.
+    pub function: &'a LoadedFunction,
+    /// Which of its parameters.
+    pub param: usize,
+    /// For which micro-batch of the step.
+    pub microbatch: usize,
+}
+
+/// Gives data; `None` where there is none.
+pub type Feed<'f> = dyn Fn(&Wanted) -> Option<Tensor> + 'f;
+
+/// A result of a step.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Returned {
+    /// The micro-batch.
+    pub microbatch: usize,
+    /// Which of the step's results; 0 is the loss.
+    pub index: usize,
+    /// The value.
+    pub value: Tensor,
 }
 
 /// The globals of one rank.
@@ -45,6 +91,8 @@ pub struct Machine<'p> {
     program: &'p Program,
     mode: Mode,
     globals: Vec<Globals>,
+    /// Micro-batches so far.
+    microbatches: u64,
 }
 
 impl<'p> Machine<'p> {
@@ -54,6 +102,7 @@ impl<'p> Machine<'p> {
             program,
             mode,
             globals: vec![Globals::new(); program.mesh().ranks()],
+            microbatches: 0,
         }
     }
 
@@ -67,7 +116,7 @@ impl<'p> Machine<'p> {
         self.globals[rank].insert(name.to_owned(), value);
     }
 
-    /// Runs the function of a kind on every rank that has one, and returns what it returned, by rank.
+    /// Runs the function of a kind on every rank that has one, and returns what it returned for the step, by rank.
     ///
     /// # Errors
     /// If an instruction cannot be evaluated, inputs do not fit, or the ranks do not meet as they should.
@@ -78,19 +127,102 @@ impl<'p> Machine<'p> {
         observer: &mut dyn Observer,
     ) -> Result<Vec<Vec<Tensor>>, RuntimeError> {
         let program = self.program;
-        let mut runs = Vec::with_capacity(program.mesh().ranks());
-        for (rank, globals) in self.globals.iter_mut().enumerate() {
-            let inputs = inputs.get(rank).map_or(&[][..], Vec::as_slice);
-            let function = program.class_of(rank).function(kind);
-            runs.push(RankRun::new(program, rank, function, globals, inputs)?);
-        }
+        let jobs = (0..program.mesh().ranks()).map(|rank| {
+            let Some(function) = program.class_of(rank).function(kind) else {
+                return Ok(vec![]);
+            };
+            let (params, inputs) = (
+                function.plain.params.len(),
+                inputs.get(rank).map_or(0, Vec::len),
+            );
+            if params != inputs {
+                return Err(RuntimeError::Inputs {
+                    rank,
+                    function: function.plain.name.clone(),
+                    expected: format!("{params} inputs"),
+                    found: format!("{inputs}"),
+                });
+            }
+            Ok(vec![Job {
+                function,
+                microbatch: 0,
+            }])
+        });
+        let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+        let feed = |wanted: &Wanted| inputs.get(wanted.rank)?.get(wanted.param).cloned();
+        let returned = self.play(jobs, &feed, observer)?;
+        let values = |r: Vec<Returned>| r.into_iter().map(|r| r.value).collect();
+        Ok(returned.into_iter().map(values).collect())
+    }
+
+    /// Runs a training step on all ranks: the functions of each micro-batch, then the optimizer's; gives the step's results by rank.
+    ///
+    /// # Errors
+    /// As [`Machine::run`], and if functions and schedule do not make up a step.
+    pub fn step(
+        &mut self,
+        feed: &Feed,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Vec<Returned>>, RuntimeError> {
+        let program = self.program;
+        let returned = self.play(jobs::of_step(program)?, feed, observer)?;
+        let microbatches = program.classes().iter().map(|c| c.microbatches).max();
+        self.microbatches += microbatches.unwrap_or(1) as u64;
+        Ok(returned)
+    }
+
+    fn play(
+        &mut self,
+        jobs: Vec<Vec<Job>>,
+        feed: &Feed,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Vec<Returned>>, RuntimeError> {
+        let program = self.program;
+        let shared = Shared {
+            program,
+            feed,
+            microbatches_before: self.microbatches,
+        };
+        let ranks = self.globals.iter_mut().zip(jobs).enumerate();
+        let runs = ranks.map(|(rank, (globals, jobs))| RankRun::new(shared, rank, jobs, globals));
+        let mut runs = runs.collect::<Result<Vec<_>, _>>()?;
         let mut ready: Vec<usize> = (0..runs.len()).collect();
         let mut meeting = meet::Meeting::new(program);
+        let mut mail = Mail::default();
         let mut finished = Vec::new();
         while let Some(rank) = ready.pop() {
-            match runs[rank].advance(self.mode, observer)? {
-                Outcome::Finished => finished.push(rank),
-                Outcome::Waits => {
+            if let Outcome::Finished = runs[rank].advance(self.mode, observer)? {
+                finished.push(rank);
+                continue;
+            }
+            match &*runs[rank].instr().op {
+                "dist.send" => {
+                    let channel = channel(program, &runs[rank])?;
+                    let run = &mut runs[rank];
+                    let instr = run.instr();
+                    let value = run.operands(instr)?.swap_remove(0);
+                    run.finish(instr, vec![], self.mode, observer)?;
+                    let letter = Letter {
+                        instr,
+                        microbatch: run.microbatch(),
+                        value,
+                    };
+                    ready.extend(mail.post(channel, letter));
+                    ready.push(rank);
+                }
+                "dist.recv" => {
+                    let channel = channel(program, &runs[rank])?;
+                    let run = &mut runs[rank];
+                    let instr = run.instr();
+                    let (_, ty) = &instr.results[0];
+                    if let Some(value) =
+                        mail.take(channel, ty, run.microbatch(), || run.call_site())?
+                    {
+                        run.finish(instr, vec![value], self.mode, observer)?;
+                        ready.push(rank);
+                    }
+                }
+                _ => {
                     if let Some(group) = meeting.arrive(rank, &runs)? {
                         meet::complete(&group, &mut runs, self.mode, observer)?;
                         ready.extend(group.iter().rev());
@@ -100,12 +232,45 @@ impl<'p> Machine<'p> {
         }
         if finished.len() < runs.len() {
             finished.sort_unstable();
-            let sites = (0..runs.len())
-                .filter(|rank| finished.binary_search(rank).is_err())
-                .map(|rank| runs[rank].call_site())
-                .collect();
-            return Err(RuntimeError::Deadlock { sites, finished });
+            return Err(stuck(program, &runs, &mail, finished));
         }
-        runs.into_iter().map(RankRun::into_returns).collect()
+        if let Some(site) = mail.undelivered(None) {
+            return Err(RuntimeError::Undelivered { site });
+        }
+        Ok(runs.into_iter().map(RankRun::into_returned).collect())
     }
+}
+
+/// The channel of the send or receive that a rank is at.
+fn channel(program: &Program, run: &RankRun) -> Result<Channel, RuntimeError> {
+    let (instr, rank) = (run.instr(), run.rank);
+    let peer = program.peer(rank, instr);
+    let peer = peer.map_err(|why| run.failed(instr, why))?;
+    let Some(&Value::Int(tag)) = instr.attrs.get("tag") else {
+        return Err(run.failed(instr, "it has no tag".into()));
+    };
+    let (from, to) = match &*instr.op {
+        "dist.send" => (rank, peer),
+        _ => (peer, rank),
+    };
+    Ok(Channel { from, to, tag })
+}
+
+/// Why nobody can go on: a send and a receive of two ranks that do not fit together, or else a ring of waits.
+fn stuck(program: &Program, runs: &[RankRun], mail: &Mail, finished: Vec<usize>) -> RuntimeError {
+    let waiting = || (0..runs.len()).filter(|rank| finished.binary_search(rank).is_err());
+    for rank in waiting() {
+        if runs[rank].instr().op != "dist.recv" {
+            continue;
+        }
+        let Ok(channel) = channel(program, &runs[rank]) else {
+            continue;
+        };
+        if let Some(sent) = mail.undelivered(Some((channel.from, channel.to))) {
+            let sites = vec![sent, runs[rank].call_site()];
+            return RuntimeError::Mismatch { sites };
+        }
+    }
+    let sites = waiting().map(|rank| runs[rank].call_site()).collect();
+    RuntimeError::Deadlock { sites, finished }
 }

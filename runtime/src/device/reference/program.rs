@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use raddle_bundle::{Bundle, Function, FunctionKind, Global, Instr, Value};
+use raddle_bundle::{Bundle, Function, FunctionKind, Global, Instr, Schedule, Value};
 use raddle_dialect::mesh::Mesh;
 use raddle_dialect::ops::{self, Attributes, Attrs, Effects, OPERAND_SEGMENTS, OpDef, segments};
 use raddle_dialect::reference::{self, Call, Place, Tensor};
@@ -22,6 +22,16 @@ pub(super) enum Role {
     Accumulates,
     /// Needs other ranks.
     Meets(&'static OpDef),
+}
+
+/// Where and when an instruction runs.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub rank: usize,
+    /// Tells an instruction from the function's others.
+    pub position: usize,
+    /// Number of the micro-batch since the machine was made.
+    pub microbatch: u64,
 }
 
 /// A function ready to run.
@@ -70,6 +80,7 @@ pub struct Program {
     mesh: Mesh,
     classes: Vec<LoadedClass>,
     class_of: Vec<usize>,
+    schedule: Option<Schedule>,
 }
 
 impl Program {
@@ -127,12 +138,18 @@ impl Program {
             mesh,
             classes,
             class_of,
+            schedule: bundle.schedule.clone(),
         })
     }
 
     /// The mesh.
     pub fn mesh(&self) -> &Mesh {
         &self.mesh
+    }
+
+    /// The order of the jobs of a pipeline, if one was chosen.
+    pub fn schedule(&self) -> Option<&Schedule> {
+        self.schedule.as_ref()
     }
 
     /// The class that a rank belongs to.
@@ -145,14 +162,13 @@ impl Program {
         &self.classes
     }
 
-    /// Evaluates an instruction that needs no other rank. `position` tells it from the function's other instructions.
+    /// Evaluates an instruction that needs no other rank.
     pub(super) fn eval(
         &self,
         def: &'static OpDef,
         instr: &Instr,
         operands: &[Tensor],
-        rank: usize,
-        position: usize,
+        at: Moment,
     ) -> Result<Vec<Tensor>, String> {
         let results = instr.results.iter().map(|(_, ty)| tensor_type(ty));
         let results: Vec<_> = results.collect::<Result<_, String>>()?;
@@ -162,38 +178,38 @@ impl Program {
             results: &results,
             place: Some(Place {
                 mesh: &self.mesh,
-                coordinate: &self.mesh.coordinate(rank),
+                coordinate: &self.mesh.coordinate(at.rank),
             }),
-            stream: (rank as u64) << 32 | position as u64,
+            stream: (at.rank as u64) << 32 | at.position as u64,
+            microbatch: at.microbatch,
         };
         reference::eval(def, &call).map_err(|e| e.to_string())
     }
 
     /// The ranks that have to come to an instruction that `rank` has come to, in group order.
     pub(super) fn group(&self, rank: usize, instr: &Instr) -> Result<Vec<usize>, String> {
-        if matches!(instr.op.as_str(), "dist.send" | "dist.recv") {
-            let Some(Value::Dict(peer)) = instr.attrs.get("peer") else {
-                return Err("it names no peer".into());
-            };
-            let mut coords = self.mesh.coordinate(rank);
-            for (axis, index) in peer {
-                let (Some(at), Value::Int(index)) = (self.mesh.axis(axis), index) else {
-                    return Err(format!("its peer has a bad coordinate on axis '{axis}'"));
-                };
-                coords[at] = usize::try_from(*index)
-                    .ok()
-                    .filter(|&i| i < self.mesh.sizes()[at])
-                    .ok_or(format!("axis '{axis}' has no index {index}"))?;
-            }
-            let mut pair = vec![rank, self.mesh.rank(&coords)];
-            pair.sort_unstable();
-            pair.dedup();
-            return Ok(pair);
-        }
         let axes = Attrs(&PlainAttrs(instr)).strings("axes");
         let axes = axes.map_err(|e| e.to_string())?;
         let axes = self.mesh.axis_set(&axes).map_err(|e| e.to_string())?;
         Ok(self.mesh.group(rank, &axes))
+    }
+
+    /// The rank that a send of `rank` goes to, or that a receive comes from.
+    pub(super) fn peer(&self, rank: usize, instr: &Instr) -> Result<usize, String> {
+        let Some(Value::Dict(peer)) = instr.attrs.get("peer") else {
+            return Err("it names no peer".into());
+        };
+        let mut coords = self.mesh.coordinate(rank);
+        for (axis, index) in peer {
+            let (Some(at), Value::Int(index)) = (self.mesh.axis(axis), index) else {
+                return Err(format!("its peer has a bad coordinate on axis '{axis}'"));
+            };
+            coords[at] = usize::try_from(*index)
+                .ok()
+                .filter(|&i| i < self.mesh.sizes()[at])
+                .ok_or(format!("axis '{axis}' has no index {index}"))?;
+        }
+        Ok(self.mesh.rank(&coords))
     }
 
     /// What each rank of a group gets from a collective, in group order.

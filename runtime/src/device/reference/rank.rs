@@ -1,93 +1,172 @@
-//! One rank at work: a program counter, registers, and the globals it owns.
+//! One rank at work: the list of its jobs, a program counter and registers in the one that runs, and the globals it owns.
 
-use raddle_bundle::{Instr, TensorType, Value};
+use raddle_bundle::{Instr, Source, Target, TensorType, Value};
 use raddle_dialect::ops::OpDef;
 use raddle_dialect::reference::{self, Tensor};
 
-use super::program::{LoadedFunction, Program, Role};
-use super::{Globals, Mode, Observer};
+use super::environment::Environment;
+use super::jobs::Job;
+use super::program::{Moment, Program, Role};
+use super::{Feed, Globals, Mode, Observer, Ran, Returned, Wanted};
 use crate::error::{CallSite, RuntimeError};
 
 /// Why a rank stopped.
 pub(super) enum Outcome {
-    /// It has returned.
+    /// It has done all its jobs.
     Finished,
     /// It has come to an instruction that others have to join.
     Waits,
 }
 
-/// A rank running one function.
+/// What all ranks of a run share.
+#[derive(Clone, Copy)]
+pub(super) struct Shared<'r> {
+    pub program: &'r Program,
+    pub feed: &'r Feed<'r>,
+    /// Micro-batches before this run.
+    pub microbatches_before: u64,
+}
+
+/// A rank running its jobs one after another.
 pub(super) struct RankRun<'r> {
     pub rank: usize,
-    program: &'r Program,
-    function: Option<&'r LoadedFunction>,
+    shared: Shared<'r>,
+    jobs: Vec<Job<'r>>,
+    /// The job that runs.
+    at: usize,
+    environment: Environment<'r>,
     globals: &'r mut Globals,
     registers: Vec<Option<Tensor>>,
     pc: usize,
+    returned: Vec<Returned>,
 }
 
 impl<'r> RankRun<'r> {
     pub fn new(
-        program: &'r Program,
+        shared: Shared<'r>,
         rank: usize,
-        function: Option<&'r LoadedFunction>,
+        jobs: Vec<Job<'r>>,
         globals: &'r mut Globals,
-        inputs: &[Tensor],
     ) -> Result<Self, RuntimeError> {
-        let mut registers = vec![None; function.map_or(0, |f| f.plain.registers)];
-        if let Some(function) = function {
-            let params = &function.plain.params;
-            let right = params.len() == inputs.len()
-                && params.iter().zip(inputs).all(|(p, t)| fits(&p.ty, t));
-            if !right {
-                let list = |items: Vec<String>| format!("({})", items.join(", "));
-                return Err(RuntimeError::Inputs {
-                    rank,
-                    function: function.plain.name.clone(),
-                    expected: list(params.iter().map(|p| p.ty.to_string()).collect()),
-                    found: list(inputs.iter().map(|t| t.ty().to_string()).collect()),
-                });
-            }
-            for (param, input) in params.iter().zip(inputs) {
-                registers[param.reg] = Some(input.clone());
-            }
-        }
-        Ok(Self {
+        let mut run = Self {
             rank,
-            program,
-            function,
+            shared,
+            environment: Environment::new(&jobs),
+            jobs,
+            at: 0,
             globals,
-            registers,
+            registers: Vec::new(),
             pc: 0,
-        })
+            returned: Vec::new(),
+        };
+        run.enter()?;
+        Ok(run)
     }
 
-    /// Runs until the function returns or others are needed.
+    /// Puts the arguments of the job that is about to run in place.
+    fn enter(&mut self) -> Result<(), RuntimeError> {
+        self.pc = 0;
+        self.registers.clear();
+        let Some(&Job {
+            function,
+            microbatch,
+        }) = self.jobs.get(self.at)
+        else {
+            return Ok(());
+        };
+        self.registers.resize(function.plain.registers, None);
+        for (index, param) in function.plain.params.iter().enumerate() {
+            let value = match &param.source {
+                Source::Input(_) => (self.shared.feed)(&Wanted {
+                    rank: self.rank,
+                    function,
+                    param: index,
+                    microbatch,
+                }),
+                Source::Value(name) => self.environment.take(microbatch, name),
+            };
+            let value = value.ok_or_else(|| {
+                let what = match &param.source {
+                    Source::Input(name) => format!("input '{name}' of '{}'", function.plain.name),
+                    Source::Value(name) => format!("value '{name}' of '{}'", function.plain.name),
+                };
+                self.unwritten(what)
+            })?;
+            if !fits(&param.ty, &value) {
+                return Err(RuntimeError::Inputs {
+                    rank: self.rank,
+                    function: function.plain.name.clone(),
+                    expected: param.ty.to_string(),
+                    found: value.ty().to_string(),
+                });
+            }
+            self.registers[param.reg] = Some(value);
+        }
+        Ok(())
+    }
+
+    /// Hands the results of the job that has run to whom they belong.
+    fn leave(&mut self) -> Result<(), RuntimeError> {
+        let Job {
+            function,
+            microbatch,
+        } = self.jobs[self.at];
+        for returned in &function.plain.returns {
+            let reg = returned.reg;
+            let value = self.registers[reg].clone();
+            let value = value.ok_or_else(|| self.unwritten(format!("returned register {reg}")))?;
+            match &returned.target {
+                Target::Value(name) => self.environment.put(microbatch, name, value),
+                Target::Result(index) => self.returned.push(Returned {
+                    microbatch,
+                    index: *index,
+                    value,
+                }),
+            }
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Runs until all jobs are done or others are needed.
     pub fn advance(
         &mut self,
         mode: Mode,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RuntimeError> {
-        let Some(function) = self.function else {
-            return Ok(Outcome::Finished);
-        };
-        while let Some(instr) = function.plain.instrs.get(self.pc) {
-            match function.roles[self.pc] {
-                Role::Meets(_) => return Ok(Outcome::Waits),
-                Role::Loads => self.load(instr, observer)?,
-                Role::Stores => self.store(instr, observer)?,
-                Role::Accumulates => self.accumulate(instr, mode, observer)?,
-                Role::Computes(def) => {
-                    let operands = self.operands(instr)?;
-                    let result = self
-                        .program
-                        .eval(def, instr, &operands, self.rank, self.pc)
-                        .map_err(|why| self.failed(instr, why))?;
-                    self.finish(instr, result, mode, observer)?;
+        while let Some(job) = self.jobs.get(self.at) {
+            let function = job.function;
+            while let Some(instr) = function.plain.instrs.get(self.pc) {
+                match function.roles[self.pc] {
+                    Role::Meets(_) => return Ok(Outcome::Waits),
+                    Role::Loads => self.load(instr, observer)?,
+                    Role::Stores => self.store(instr, observer)?,
+                    Role::Accumulates => self.accumulate(instr, mode, observer)?,
+                    Role::Computes(def) => self.compute(def, instr, mode, observer)?,
                 }
             }
+            self.leave()?;
+            self.enter()?;
         }
         Ok(Outcome::Finished)
+    }
+
+    fn compute(
+        &mut self,
+        def: &'static OpDef,
+        instr: &Instr,
+        mode: Mode,
+        observer: &mut dyn Observer,
+    ) -> Result<(), RuntimeError> {
+        let operands = self.operands(instr)?;
+        let moment = Moment {
+            rank: self.rank,
+            position: self.pc,
+            microbatch: self.shared.microbatches_before + self.jobs[self.at].microbatch as u64,
+        };
+        let result = self.shared.program.eval(def, instr, &operands, moment);
+        let result = result.map_err(|why| self.failed(instr, why))?;
+        self.finish(instr, result, mode, observer)
     }
 
     fn load(&mut self, instr: &Instr, observer: &mut dyn Observer) -> Result<(), RuntimeError> {
@@ -125,15 +204,19 @@ impl<'r> RankRun<'r> {
         self.finish(instr, vec![], Mode::Exact, observer)
     }
 
-    /// The instruction that the rank is at.
+    /// The instruction that the rank is at; it waits there.
     pub fn instr(&self) -> &'r Instr {
-        let function = self.function.expect("a waiting rank runs a function");
-        &function.plain.instrs[self.pc]
+        &self.jobs[self.at].function.plain.instrs[self.pc]
+    }
+
+    /// The micro-batch of the job that runs.
+    pub fn microbatch(&self) -> usize {
+        self.jobs.get(self.at).map_or(0, |job| job.microbatch)
     }
 
     /// The definition of the collective that the rank is at.
     pub fn collective(&self) -> Option<&'static OpDef> {
-        match self.function?.roles[self.pc] {
+        match self.jobs.get(self.at)?.function.roles[self.pc] {
             Role::Meets(def) => Some(def),
             _ => None,
         }
@@ -182,7 +265,14 @@ impl<'r> RankRun<'r> {
                 })
             });
         let results = results.collect::<Result<Vec<_>, _>>()?;
-        observer.ran(self.rank, instr, &self.operands(instr)?, &results);
+        let job = self.jobs[self.at];
+        let ran = Ran {
+            rank: self.rank,
+            function: job.function,
+            microbatch: job.microbatch,
+            instr,
+        };
+        observer.ran(&ran, &self.operands(instr)?, &results);
         for (value, &(reg, _)) in results.into_iter().zip(&instr.results) {
             self.registers[reg] = Some(value);
         }
@@ -190,17 +280,9 @@ impl<'r> RankRun<'r> {
         Ok(())
     }
 
-    /// What the function returned.
-    pub fn into_returns(self) -> Result<Vec<Tensor>, RuntimeError> {
-        let returns = self.function.map_or(&[][..], |f| &f.plain.returns);
-        returns
-            .iter()
-            .map(|&reg| {
-                self.registers[reg]
-                    .clone()
-                    .ok_or_else(|| self.unwritten(format!("returned register {reg}")))
-            })
-            .collect()
+    /// What the jobs returned for the step.
+    pub fn into_returned(self) -> Vec<Returned> {
+        self.returned
     }
 
     pub fn failed(&self, instr: &Instr, why: String) -> RuntimeError {
@@ -230,7 +312,8 @@ impl<'r> RankRun<'r> {
     }
 }
 
-fn fits(ty: &TensorType, value: &Tensor) -> bool {
+/// Whether a value is of a type.
+pub(super) fn fits(ty: &TensorType, value: &Tensor) -> bool {
     value.shape == ty.shape && value.dtype.name() == ty.dtype
 }
 
