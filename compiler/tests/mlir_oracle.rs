@@ -61,9 +61,11 @@ fn value(name: &str, ty: &raddle_bundle::TensorType, stream: u64) -> Tensor {
         match name {
             _ if !dtype.is_float() => (3.0 * unit).floor(),
             _ if name.contains("pow") => 0.5 + 0.4 * unit,
-            _ if name.contains("moment2") || name.contains("norm") => 0.5 + unit,
+            _ if name.contains("moment2") || name.ends_with("_moment") || name.contains("norm") => {
+                0.5 + unit
+            }
             "lr" => 0.05,
-            _ if name.contains("scale") => 2.0,
+            _ if name.contains("scale") || name == "nranks" => 2.0,
             _ => 2.0 * unit - 1.0,
         }
     });
@@ -161,12 +163,7 @@ fn single() -> Spec {
 
 #[test]
 fn every_optimizer() {
-    for optimizer in [
-        Optimizer::Sgd,
-        Optimizer::Momentum,
-        Optimizer::Adamw,
-        Optimizer::Adamax,
-    ] {
+    for optimizer in Optimizer::ALL {
         let spec = Spec {
             optimizer,
             ..single()

@@ -58,6 +58,25 @@ fn every_window_with_every_clip() {
     }
 }
 
+#[test]
+fn every_optimizer_in_every_window() {
+    for optimizer in Optimizer::ALL {
+        for window in 0..8 {
+            let spec = Spec {
+                layers: 2,
+                dp: if window & 1 == 0 { 1 } else { 2 },
+                sequence_parallel: window & 2 != 0,
+                amp: (window & 4 != 0).then_some(FloatKind::BF16),
+                optimizer,
+                ..Spec::default()
+            };
+            let options = Options::new(3);
+            let found = differences(&build(&spec), PIPELINE, options);
+            assert!(found.is_empty(), "{spec:?}: {found:#?}");
+        }
+    }
+}
+
 fn specs() -> impl Strategy<Value = Spec> {
     let shape = (
         1..4usize,
@@ -70,12 +89,7 @@ fn specs() -> impl Strategy<Value = Spec> {
         Just(Some(FloatKind::F16)),
         Just(Some(FloatKind::BF16))
     ];
-    let optimizer = prop_oneof![
-        Just(Optimizer::Sgd),
-        Just(Optimizer::Momentum),
-        Just(Optimizer::Adamw),
-        Just(Optimizer::Adamax)
-    ];
+    let optimizer = prop::sample::select(&Optimizer::ALL[..]);
     let clip = prop_oneof![
         Just(Clip::None),
         Just(Clip::Value),

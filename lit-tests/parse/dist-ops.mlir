@@ -177,6 +177,16 @@ module @all attributes {dist.mesh = @mesh, dist.microbatches = 1 : i64, dist.ran
     %3:6 = dist.adamw %h, %g, %p, %p, %one, %one, %one, %skip, %p {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64} : (tensor<4xf16>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xi1>, tensor<4xf32>) -> (tensor<4xf16>, tensor<4xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>, tensor<4xf32>)
     // CHECK: %{{.*}}:3 = dist.adamax %{{.*}} {beta1 = 9.000000e-01 : f64, beta2 = {{.*}} : f64, epsilon = {{.*}} : f64}
     %4:3 = dist.adamax %p, %g, %p, %p, %one, %one {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    // CHECK: %{{.*}}:2 = dist.merged_momentum %{{.*}} {group = 2 : i64, l2_decay = 1.000000e-01 : f64, mu = 9.000000e-01 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<1xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %5:2 = dist.merged_momentum %p, %g, %p, %one {group = 2 : i64, mu = 0.9 : f64, l2_decay = 0.1 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<1xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    // CHECK: %{{.*}}:3 = dist.lars_momentum %{{.*}} {epsilon = 0.000000e+00 : f64, group = 2 : i64, lars_coeff = 1.000000e-03 : f64, lars_weight_decay = 1.000000e-01 : f64, mu = 9.000000e-01 : f64} : (tensor<4xf16>,
+    %6:3 = dist.lars_momentum %h, %h, %p, %one, %p {group = 2 : i64, mu = 0.9 : f64, lars_coeff = 0.001 : f64, lars_weight_decay = 0.1 : f64, epsilon = 0.0 : f64} : (tensor<4xf16>, tensor<4xf16>, tensor<4xf32>, tensor<1xf32>, tensor<4xf32>) -> (tensor<4xf16>, tensor<4xf32>, tensor<4xf32>)
+    // CHECK: %{{.*}}:3 = dist.dgc_momentum %{{.*}} {mu = 9.000000e-01 : f64, rampup_begin_step = 5.000000e+00 : f64, resultSegmentSizes = array<i32: 1, 1, 0, 1>, use_nesterov = true}
+    %7:3 = dist.dgc_momentum %p, %g, %p, %one, %one, %one {mu = 0.9 : f64, use_nesterov = true, rampup_begin_step = 5.0 : f64, resultSegmentSizes = array<i32: 1, 1, 0, 1>} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    // CHECK: %{{.*}}:5 = dist.lamb %{{.*}} {beta1 = 9.000000e-01 : f64, beta2 = {{.*}} : f64, epsilon = {{.*}} : f64, local_norms = true, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, weight_decay = 1.000000e-02 : f64}
+    %8:5 = dist.lamb %p, %g, %p, %p, %one, %one, %one, %skip {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-6 : f64, weight_decay = 0.01 : f64, local_norms = true, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xi1>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>)
+    // CHECK: %{{.*}}:2 = dist.decayed_adagrad %{{.*}} {decay = {{.*}} : f64, epsilon = {{.*}} : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<1xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %9:2 = dist.decayed_adagrad %p, %g, %p, %one {decay = 0.95 : f64, epsilon = 1.0e-6 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<1xf32>) -> (tensor<4xf32>, tensor<4xf32>)
     return
   }
 

@@ -59,6 +59,29 @@ pub enum Optimizer {
     Adamw,
     /// With the power of beta advanced by an op of its own.
     Adamax,
+    DecayedAdagrad,
+    /// With norms of pieces where a parameter is cut.
+    Lamb,
+    /// Likewise; all parameters in one group.
+    LarsMomentum,
+    /// All parameters in one group.
+    MergedMomentum,
+    /// With a count of steps that passes the end of the momentum.
+    DgcMomentum,
+}
+
+impl Optimizer {
+    pub const ALL: [Self; 9] = [
+        Self::Sgd,
+        Self::Momentum,
+        Self::Adamw,
+        Self::Adamax,
+        Self::DecayedAdagrad,
+        Self::Lamb,
+        Self::LarsMomentum,
+        Self::MergedMomentum,
+        Self::DgcMomentum,
+    ];
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

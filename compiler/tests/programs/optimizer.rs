@@ -1,6 +1,6 @@
 //! Loss scaling, clipping and the optimizer.
 
-use raddle_dialect::ir::ValueId;
+use raddle_dialect::ir::{Attr, ValueId};
 
 use super::{Builder, Clip, LossScaling, Optimizer};
 
@@ -19,8 +19,19 @@ impl Builder<'_> {
         let skip = self.unscale(&mut gradients);
         self.clip(&mut gradients);
         let lr = self.load("lr", &[1]);
+        if self.spec.optimizer == Optimizer::DgcMomentum {
+            self.global("current_step", "buffer", &[1], None, None, 0.0);
+            self.global("nranks", "buffer", &[1], None, None, 2.0);
+        }
         for (index, &gradient) in gradients.iter().enumerate() {
             self.update(index, gradient, lr, skip);
+        }
+        if self.spec.optimizer == Optimizer::DgcMomentum {
+            let step = self.load("current_step", &[1]);
+            let one = self.fill(&[1], 1.0);
+            let ty = self.tensor(&[1]);
+            let next = self.value("dist.add", &[step, one], ty, &[]);
+            self.store("current_step", next);
         }
     }
 
@@ -169,24 +180,9 @@ impl Builder<'_> {
             parameter.sharded,
             parameter.value,
         );
-        let states: &[(&str, bool, f64)] = match self.spec.optimizer {
-            Optimizer::Sgd => &[],
-            Optimizer::Momentum => &[("velocity", true, 0.0)],
-            Optimizer::Adamw => &[
-                ("moment1", true, 0.0),
-                ("moment2", true, 0.0),
-                ("beta1_pow", false, 0.9),
-                ("beta2_pow", false, 0.999),
-            ],
-            Optimizer::Adamax => &[
-                ("moment", true, 0.0),
-                ("inf_norm", true, 0.0),
-                ("beta1_pow", false, 0.9),
-            ],
-        };
         let mut operands = vec![value, gradient];
         let mut names = Vec::new();
-        for &(state, like_parameter, init) in states {
+        for &(state, like_parameter, init) in states(self.spec.optimizer) {
             let global = format!("{name}_{state}");
             let (shape, sharded) = if like_parameter {
                 (&shape[..], sharded)
@@ -200,38 +196,33 @@ impl Builder<'_> {
         let mut results: Vec<_> = operands.iter().map(|&v| self.rewriter.ty(v)).collect();
         results.remove(1);
         operands.push(lr);
-        let epsilon = ("epsilon", cx.f64_attr(1e-8));
-        let beta1 = ("beta1", cx.f64_attr(0.9));
-        let beta2 = ("beta2", cx.f64_attr(0.999));
-        let (op, attrs) = match self.spec.optimizer {
-            Optimizer::Sgd => ("dist.sgd", vec![]),
-            Optimizer::Momentum => (
-                "dist.momentum",
-                vec![
-                    ("mu", cx.f64_attr(0.9)),
-                    ("use_nesterov", cx.bool_attr(false)),
-                    ("l2_decay", cx.f64_attr(0.0)),
-                    ("rescale_grad", cx.f64_attr(1.0)),
-                ],
-            ),
-            Optimizer::Adamw => {
+        let mut attrs = self.attributes(sharded.is_some());
+        match self.spec.optimizer {
+            Optimizer::Adamw | Optimizer::Lamb => {
                 operands.extend(skip);
                 let sizes = [1, 1, 1, 1, 1, 1, 1, i32::from(skip.is_some()), 0];
-                let attrs = vec![
-                    beta1,
-                    beta2,
-                    epsilon,
-                    ("weight_decay", cx.f64_attr(0.01)),
-                    ("lr_ratio", cx.f64_attr(1.0)),
-                    ("with_decay", cx.bool_attr(true)),
-                    ("operandSegmentSizes", cx.i32_array(&sizes)),
-                ];
-                ("dist.adamw", attrs)
+                attrs.push(("operandSegmentSizes", cx.i32_array(&sizes)));
             }
             Optimizer::Adamax => {
                 results.pop();
-                ("dist.adamax", vec![beta1, beta2, epsilon])
             }
+            Optimizer::DgcMomentum => {
+                operands.push(self.load("current_step", &[1]));
+                operands.push(self.load("nranks", &[1]));
+                attrs.push(("resultSegmentSizes", cx.i32_array(&[1, 1, 0, 0])));
+            }
+            _ => {}
+        }
+        let op = match self.spec.optimizer {
+            Optimizer::Sgd => "dist.sgd",
+            Optimizer::Momentum => "dist.momentum",
+            Optimizer::Adamw => "dist.adamw",
+            Optimizer::Adamax => "dist.adamax",
+            Optimizer::DecayedAdagrad => "dist.decayed_adagrad",
+            Optimizer::Lamb => "dist.lamb",
+            Optimizer::LarsMomentum => "dist.lars_momentum",
+            Optimizer::MergedMomentum => "dist.merged_momentum",
+            Optimizer::DgcMomentum => "dist.dgc_momentum",
         };
         let op = self.op(op, &operands, &results, &attrs);
         let updated = self.rewriter.result(op, 0);
@@ -243,5 +234,83 @@ impl Builder<'_> {
             };
             self.store(global, new);
         }
+    }
+
+    /// The optimizer's attributes, for a parameter that is cut or not.
+    fn attributes(&self, cut: bool) -> Vec<(&'static str, Attr)> {
+        let cx = &self.cx;
+        let float = |name, value| (name, cx.f64_attr(value));
+        let flag = |name, value| (name, cx.bool_attr(value));
+        let momentum = || {
+            vec![
+                float("mu", 0.9),
+                flag("use_nesterov", false),
+                float("l2_decay", 0.01),
+                float("rescale_grad", 1.0),
+            ]
+        };
+        let adam = || {
+            vec![
+                float("beta1", 0.9),
+                float("beta2", 0.999),
+                float("epsilon", 1e-8),
+            ]
+        };
+        match self.spec.optimizer {
+            Optimizer::Sgd => vec![],
+            Optimizer::Momentum => momentum(),
+            Optimizer::MergedMomentum => [momentum(), vec![("group", cx.i64_attr(0))]].concat(),
+            Optimizer::DgcMomentum => [momentum(), vec![float("rampup_begin_step", 2.0)]].concat(),
+            Optimizer::LarsMomentum => vec![
+                ("group", cx.i64_attr(0)),
+                float("mu", 0.9),
+                float("lars_coeff", 0.01),
+                float("lars_weight_decay", 0.02),
+                float("epsilon", 1e-6),
+                float("rescale_grad", 1.0),
+                flag("local_norms", cut),
+            ],
+            Optimizer::Adamw => {
+                let more = vec![
+                    float("weight_decay", 0.01),
+                    float("lr_ratio", 1.0),
+                    flag("with_decay", true),
+                ];
+                [adam(), more].concat()
+            }
+            Optimizer::Adamax => adam(),
+            Optimizer::Lamb => {
+                let more = vec![
+                    float("weight_decay", 0.01),
+                    flag("always_adapt", false),
+                    flag("local_norms", cut),
+                ];
+                [adam(), more].concat()
+            }
+            Optimizer::DecayedAdagrad => vec![float("decay", 0.95), float("epsilon", 1e-6)],
+        }
+    }
+}
+
+/// An optimizer's state: name, whether it has the parameter's shape, and what it starts from.
+fn states(optimizer: Optimizer) -> &'static [(&'static str, bool, f64)] {
+    match optimizer {
+        Optimizer::Sgd => &[],
+        Optimizer::Momentum
+        | Optimizer::MergedMomentum
+        | Optimizer::LarsMomentum
+        | Optimizer::DgcMomentum => &[("velocity", true, 0.0)],
+        Optimizer::Adamw | Optimizer::Lamb => &[
+            ("moment1", true, 0.0),
+            ("moment2", true, 0.0),
+            ("beta1_pow", false, 0.9),
+            ("beta2_pow", false, 0.999),
+        ],
+        Optimizer::Adamax => &[
+            ("moment", true, 0.0),
+            ("inf_norm", true, 0.0),
+            ("beta1_pow", false, 0.9),
+        ],
+        Optimizer::DecayedAdagrad => &[("moment", true, 0.0)],
     }
 }

@@ -1,4 +1,13 @@
 //! Optimizers. They are pure: all state goes in as operands and comes out as results.
+//!
+//! Those that take the norm of a parameter are in `layerwise`, those of Paddle's that differ from a textbook's in form only in
+//! `paddle`.
+
+mod layerwise;
+mod paddle;
+
+pub use layerwise::{LAMB, LARS_MOMENTUM};
+pub use paddle::{DECAYED_ADAGRAD, DGC_MOMENTUM, MERGED_MOMENTUM};
 
 use super::infer::{expect_flags, expect_float, expect_one_element, same_shape};
 use super::parts::{attr, attr_or, flag, one, optional};
@@ -42,6 +51,26 @@ pub const SGD: OpDef = OpDef {
     ..OPTIMIZER
 };
 
+const MU: AttrDef = attr("mu", AttrKind::F64, "momentum factor");
+const NESTEROV: AttrDef = flag("use_nesterov", "look ahead");
+const L2_DECAY: AttrDef = attr_or(
+    "l2_decay",
+    AttrKind::F64,
+    AttrDefault::F64(0.0),
+    "weight of the parameter in its gradient",
+);
+const RESCALE: AttrDef = attr_or(
+    "rescale_grad",
+    AttrKind::F64,
+    AttrDefault::F64(1.0),
+    "factor on the gradient",
+);
+const GROUP: AttrDef = attr(
+    "group",
+    AttrKind::I64,
+    "ops with the same number were one op of the imported program",
+);
+
 /// `dist.momentum`
 pub const MOMENTUM: OpDef = OpDef {
     name: "dist.momentum",
@@ -55,22 +84,7 @@ pub const MOMENTUM: OpDef = OpDef {
         one("new_velocity", "velocity's type"),
         NEW_MASTER,
     ],
-    attrs: &[
-        attr("mu", AttrKind::F64, "momentum factor"),
-        flag("use_nesterov", "look ahead"),
-        attr_or(
-            "l2_decay",
-            AttrKind::F64,
-            AttrDefault::F64(0.0),
-            "weight of the parameter in its gradient",
-        ),
-        attr_or(
-            "rescale_grad",
-            AttrKind::F64,
-            AttrDefault::F64(1.0),
-            "factor on the gradient",
-        ),
-    ],
+    attrs: &[MU, NESTEROV, L2_DECAY, RESCALE],
     infer: Some(infer_momentum),
     eval: Some(reference::optimizers::momentum),
     layout: Some(layout_momentum),
@@ -252,8 +266,16 @@ fn layout_optimizer(
     const OWNED: Spread = Spread::Partial(Reduction::Sum);
     let all = labels(cx.args.one("param")?.ty.rank());
     let masters = usize::from(cx.args.has("master"));
+    let gradients = usize::from(cx.results.has("new_grad"));
     cx.per_axis(|ax| {
-        let others = ["lr", "skip_update", "beta1_pow", "beta2_pow"];
+        let others = [
+            "lr",
+            "skip_update",
+            "beta1_pow",
+            "beta2_pow",
+            "current_step",
+            "nranks",
+        ];
         for name in others.into_iter().filter(|n| cx.args.has(n)) {
             if ax.spread(name)? != OWNED || ax.spread("param")? != OWNED {
                 ax.whole(name)?;
@@ -278,7 +300,7 @@ fn layout_optimizer(
         for name in powers {
             spreads.push(ax.spread(name)?);
         }
-        spreads.extend(vec![spread; masters]);
+        spreads.extend(vec![spread; masters + gradients]);
         Ok(spreads)
     })
 }
@@ -300,4 +322,15 @@ fn layout_adamax(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
 }
 
 /// The family.
-pub static OPS: &[OpDef] = &[SGD, MOMENTUM, ADAM, ADAMW, ADAMAX];
+pub static OPS: &[OpDef] = &[
+    SGD,
+    MOMENTUM,
+    MERGED_MOMENTUM,
+    DGC_MOMENTUM,
+    LARS_MOMENTUM,
+    ADAM,
+    ADAMW,
+    ADAMAX,
+    LAMB,
+    DECAYED_ADAGRAD,
+];

@@ -476,3 +476,85 @@ fn optimizers() {
     let allowed = momentum.check_but(owned);
     assert_eq!(allowed, ["d0 d0 d0 whole", "whole whole whole whole"]);
 }
+
+#[test]
+fn optimizers_that_take_norms() {
+    let case = |local: bool| {
+        let operands = vec![
+            ("param", tensor(&[4], 1)),
+            ("grad", tensor(&[4], 2)),
+            ("velocity", tensor(&[4], 3)),
+            ("lr", one(0.1)),
+        ];
+        Case::new("dist.lars_momentum", operands)
+            .results(vec!["new_param", "new_velocity"])
+            .attr("group", Value::Int(0))
+            .attr("mu", Value::Float(0.9))
+            .attr("lars_coeff", Value::Float(0.1))
+            .attr("lars_weight_decay", Value::Float(0.1))
+            .attr("epsilon", Value::Float(0.1))
+            .attr("rescale_grad", Value::Float(1.0))
+            .attr("local_norms", Value::Bool(local))
+    };
+    let owned = |name: &str| name.starts_with("sum ");
+    assert_eq!(case(false).check_but(owned), ["whole whole whole whole"]);
+    // With norms of pieces the ranks take steps of their own: allowed, but not the arithmetic of the whole.
+    let pieces = |name: &str| owned(name) || name == "d0 d0 d0 whole";
+    assert_eq!(case(true).check_but(pieces), ["whole whole whole whole"]);
+    assert!(case(true).allows("d0 d0 d0 whole"));
+
+    let operands = vec![
+        ("param", tensor(&[4], 1)),
+        ("grad", tensor(&[4], 2)),
+        ("moment1", tensor(&[4], 3)),
+        ("moment2", positive(&[4], 4)),
+        ("beta1_pow", one(0.9)),
+        ("beta2_pow", one(0.99)),
+        ("lr", one(0.1)),
+    ];
+    let results = vec![
+        "new_param",
+        "new_moment1",
+        "new_moment2",
+        "new_beta1_pow",
+        "new_beta2_pow",
+    ];
+    let lamb = Case::new("dist.lamb", operands)
+        .results(results)
+        .attr("beta1", Value::Float(0.9))
+        .attr("beta2", Value::Float(0.99))
+        .attr("epsilon", Value::Float(0.1))
+        .attr("weight_decay", Value::Float(0.1))
+        .attr("always_adapt", Value::Bool(false))
+        .attr("local_norms", Value::Bool(false));
+    assert!(lamb.allows("whole whole whole whole whole whole whole"));
+    assert!(!lamb.allows("d0 d0 d0 d0 whole whole whole"));
+}
+
+#[test]
+fn momentum_with_compressed_gradients() {
+    let case = |begin: f64| {
+        let operands = vec![
+            ("param", tensor(&[4], 1)),
+            ("grad", tensor(&[4], 2)),
+            ("velocity", tensor(&[4], 3)),
+            ("lr", one(0.1)),
+            ("current_step", one(3.0)),
+            ("nranks", one(2.0)),
+        ];
+        Case::new("dist.dgc_momentum", operands)
+            .results(vec!["new_param", "new_velocity", "new_grad"])
+            .attr("mu", Value::Float(0.9))
+            .attr("use_nesterov", Value::Bool(true))
+            .attr("l2_decay", Value::Float(0.1))
+            .attr("rescale_grad", Value::Float(1.0))
+            .attr("rampup_begin_step", Value::Float(begin))
+    };
+    let expected = [
+        "d0 d0 d0 whole whole whole",
+        "whole whole whole whole whole whole",
+    ];
+    let allowed = case(5.0).check_but(|name| name.starts_with("sum "));
+    assert_eq!(allowed, expected);
+    assert!(expected.iter().all(|words| case(1.0).allows(words)));
+}

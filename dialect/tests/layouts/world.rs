@@ -244,6 +244,35 @@ impl Case {
         allowed
     }
 
+    /// Whether the rule allows operands that are spread like this.
+    pub fn allows(&self, words: &str) -> bool {
+        let parts: Vec<_> = self.operands.iter().zip(words.split(' ')).collect();
+        let choice = |((_, x), wanted): &(&(_, Tensor), &str)| {
+            let spread = spreads(x).into_iter().find(|&s| word(s) == *wanted);
+            let spread = spread.expect("a way to spread it");
+            (spread, take_apart(x, spread, 0).remove(0))
+        };
+        let parts: Vec<(Spread, Tensor)> = parts.iter().map(choice).collect();
+        let first: Vec<Tensor> = parts.iter().map(|p| p.1.clone()).collect();
+        let types = self.types(&first, parts[0].0).unwrap();
+        let layouts: Vec<Layout> = parts
+            .iter()
+            .map(|(spread, x)| {
+                let mut layout = Layout::replicated(x.rank());
+                layout.set(0, *spread);
+                layout
+            })
+            .collect();
+        let call = LayoutCall {
+            operands: &first.iter().map(Tensor::ty).collect::<Vec<_>>(),
+            layouts: &layouts,
+            attrs: &self.attrs(),
+            results: &types,
+            mesh: &mesh(),
+        };
+        ops::layouts(self.def, &call).is_ok()
+    }
+
     fn try_spreads(&self, expected: &[Tensor], chosen: &[&Choice]) -> bool {
         let local =
             |rank: usize| -> Vec<Tensor> { chosen.iter().map(|c| c.parts[rank].clone()).collect() };

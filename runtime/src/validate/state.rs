@@ -58,6 +58,9 @@ pub(super) fn draws(program: &Program) -> HashMap<&str, Draw> {
 fn draw_for(op: &str, operand: &str) -> Option<Draw> {
     Some(match operand {
         "moment2" | "inf_norm" | "mean_square" => Draw::Within(0.5, 1.5),
+        "moment" if op == "dist.decayed_adagrad" => Draw::Within(0.5, 1.5),
+        "current_step" => Draw::Within(0.0, 4.0),
+        "nranks" => Draw::Within(1.0, 4.0),
         "beta1_pow" | "beta2_pow" => Draw::Within(0.5, 0.95),
         "lr" => Draw::Within(0.01, 0.1),
         "scale" if op.contains("finite") || op.contains("loss_scaling") => Draw::Within(1.0, 4.0),

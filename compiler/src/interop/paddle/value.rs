@@ -242,6 +242,23 @@ impl Value {
         }
     }
 
+    /// FLOATS or FLOAT64S.
+    pub(super) fn as_f64s(&self) -> Option<Vec<f64>> {
+        match self {
+            Self::Floats(v) => Some(v.iter().map(|&f| f.into()).collect()),
+            Self::Float64s(v) => Some(v.clone()),
+            _ => None,
+        }
+    }
+
+    /// STRINGS in UTF-8.
+    pub(super) fn as_strs(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Strings(v) => v.iter().map(|s| std::str::from_utf8(s).ok()).collect(),
+            _ => None,
+        }
+    }
+
     /// STRING in UTF-8.
     pub(super) fn as_str(&self) -> Option<&str> {
         match self {

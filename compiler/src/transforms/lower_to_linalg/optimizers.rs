@@ -84,7 +84,11 @@ pub(super) fn sgd(e: &mut Emit, call: &Call) -> Outcome {
 }
 
 pub(super) fn momentum(e: &mut Emit, call: &Call) -> Outcome {
-    let mut update = Update::new(e, call)?;
+    momentum_of(e, Update::new(e, call)?)
+}
+
+fn momentum_of(e: &mut Emit, mut update: Update) -> Outcome {
+    let call = update.call;
     let lr = call.arg(e, "lr")?;
     let mu = call.float(e, "mu")?;
     let (decay, rescale) = (call.float(e, "l2_decay")?, call.float(e, "rescale_grad")?);
@@ -119,29 +123,134 @@ pub(super) fn momentum(e: &mut Emit, call: &Call) -> Outcome {
     )
 }
 
-/// `dist.adam`, and `dist.adamw` with its decay.
-pub(super) fn adam(e: &mut Emit, call: &Call, decoupled: bool) -> Outcome {
-    let update = Update::new(e, call)?;
-    let (beta1, beta2) = (call.float(e, "beta1")?, call.float(e, "beta2")?);
-    let epsilon = call.float(e, "epsilon")?;
-    let (decay, ratio) = match decoupled && call.flag(e, "with_decay")? {
-        true => (call.float(e, "weight_decay")?, call.float(e, "lr_ratio")?),
-        false => (0.0, 1.0),
-    };
-    let (pow1, pow2) = (call.arg(e, "beta1_pow")?, call.arg(e, "beta2_pow")?);
+/// Momentum before the rampup, plain descent after it.
+pub(super) fn dgc_momentum(e: &mut Emit, call: &Call) -> Outcome {
+    let mut update = Update::new(e, call)?;
+    let (nranks, now) = (call.arg(e, "nranks")?, call.arg(e, "current_step")?);
+    let begin = call.float(e, "rampup_begin_step")?.trunc();
+    let (lr, velocity) = (call.arg(e, "lr")?, call.arg(e, "velocity")?);
+    let shape = e.shape(update.param);
+    let wide = e.wide(e.element(update.param));
+    update.grad = e.map(&[update.grad, nranks], &shape, wide, |e, args| {
+        let args: Vec<_> = args.iter().map(|&a| e.convert(a, wide)).collect();
+        e.div(args[0], args[1])
+    });
+    let grad = update.grad;
+    let plain = Update { ..update };
+    let before = momentum_of(e, update)?;
+    let after = plain.finish(e, &[grad, lr], vec![velocity], |e, args| {
+        let step = e.mul(args[2], args[1]);
+        e.sub(args[0], step)
+    })?;
+    let mut results = Vec::new();
+    for (early, late) in before.into_iter().zip(after) {
+        let (shape, element) = shape_of(e, e.rewriter.ty(early));
+        results.push(e.map(&[early, late, now], &shape, element, |e, args| {
+            // ⌊now⌋ < begin, both whole: now < begin.
+            let begin = e.like(begin, args[2]);
+            let begun = e.greater(begin, args[2]);
+            e.select(begun, args[0], args[1])
+        }));
+    }
+    if let Some(ty) = call.result(e, "new_grad") {
+        let (_, element) = shape_of(e, ty);
+        results.push(super::elementwise::store_as(e, grad, element));
+    }
+    Ok(results)
+}
+
+/// The norm of a tensor, computed wide.
+fn norm(e: &mut Emit, x: ValueId) -> ValueId {
+    let sum = super::reduce::squares(e, x);
+    let (shape, element) = shape_of(e, e.rewriter.ty(sum));
+    e.map(&[sum], &shape, element, |e, x| e.math("sqrt", x[0]))
+}
+
+/// `quotient` where both norms are positive, else `fallback`.
+fn if_positive(e: &mut Emit, norms: [ValueId; 2], quotient: ValueId, fallback: ValueId) -> ValueId {
+    let [a, b] = norms.map(|norm| {
+        let zero = e.like(0.0, norm);
+        e.greater(norm, zero)
+    });
+    let inner = e.select(b, quotient, fallback);
+    e.select(a, inner, fallback)
+}
+
+pub(super) fn lars_momentum(e: &mut Emit, call: &Call) -> Outcome {
+    let mut update = Update::new(e, call)?;
     let lr = call.arg(e, "lr")?;
-    let mean = |beta: f64, square: bool| {
-        move |e: &mut Emit, args: &[ValueId]| {
-            let kept = e.mul_number(args[0], beta);
-            let grad = if square {
-                e.mul(args[1], args[1])
-            } else {
-                args[1]
-            };
-            let new = e.mul_number(grad, 1.0 - beta);
-            e.add(kept, new)
+    let (mu, coefficient) = (call.float(e, "mu")?, call.float(e, "lars_coeff")?);
+    let decay = call.float(e, "lars_weight_decay")?;
+    let (epsilon, rescale) = (call.float(e, "epsilon")?, call.float(e, "rescale_grad")?);
+    let shape = e.shape(update.param);
+    let wide = e.wide(e.element(update.param));
+    let grad = e.map(&[update.grad], &shape, wide, |e, args| {
+        let grad = e.convert(args[0], wide);
+        e.mul_number(grad, rescale)
+    });
+    let (of_param, of_grad) = (norm(e, update.param), norm(e, grad));
+    let inputs = [update.param, grad, lr, of_param, of_grad];
+    // What is added to the velocity takes the gradient's place.
+    update.grad = e.map(&inputs, &shape, wide, |e, args| {
+        let [param, grad, lr, of_param, of_grad] =
+            std::array::from_fn(|i| e.convert(args[i], wide));
+        let mut rate = lr;
+        if decay > 0.0 {
+            let decayed = e.mul_number(of_param, decay);
+            let below = e.add(of_grad, decayed);
+            let below = e.add_number(below, epsilon);
+            let above = e.mul_number(lr, coefficient);
+            let above = e.mul(above, of_param);
+            let adapted = e.div(above, below);
+            rate = if_positive(e, [of_param, of_grad], adapted, lr);
         }
-    };
+        let decayed = e.mul_number(param, decay);
+        let direction = e.add(grad, decayed);
+        e.mul(rate, direction)
+    });
+    let velocity = update.state(e, "velocity", &[], |e, args| {
+        let kept = e.mul_number(args[0], mu);
+        e.add(kept, args[1])
+    })?;
+    update.finish(e, &[velocity], vec![velocity], |e, args| {
+        e.sub(args[0], args[1])
+    })
+}
+
+pub(super) fn decayed_adagrad(e: &mut Emit, call: &Call) -> Outcome {
+    let update = Update::new(e, call)?;
+    let (decay, epsilon) = (call.float(e, "decay")?, call.float(e, "epsilon")?);
+    let lr = call.arg(e, "lr")?;
+    let moment = update.state(e, "moment", &[], mean(decay, true))?;
+    let inputs = [moment, update.grad, lr];
+    update.finish(e, &inputs, vec![moment], |e, args| {
+        let root = e.math("sqrt", args[1]);
+        let root = e.add_number(root, epsilon);
+        let quotient = e.div(args[2], root);
+        let step = e.mul(args[3], quotient);
+        e.sub(args[0], step)
+    })
+}
+
+/// A decaying mean of gradients, or of their squares.
+fn mean(beta: f64, square: bool) -> impl FnOnce(&mut Emit, &[ValueId]) -> ValueId {
+    move |e, args| {
+        let kept = e.mul_number(args[0], beta);
+        let grad = if square {
+            e.mul(args[1], args[1])
+        } else {
+            args[1]
+        };
+        let new = e.mul_number(grad, 1.0 - beta);
+        e.add(kept, new)
+    }
+}
+
+/// The moments after a step, and the powers of β₁ and β₂ after it.
+fn adam_state(e: &mut Emit, update: &Update) -> Result<Vec<ValueId>, String> {
+    let call = update.call;
+    let (beta1, beta2) = (call.float(e, "beta1")?, call.float(e, "beta2")?);
+    let (pow1, pow2) = (call.arg(e, "beta1_pow")?, call.arg(e, "beta2_pow")?);
     let m1 = update.state(e, "moment1", &[], mean(beta1, false))?;
     let m2 = update.state(e, "moment2", &[], mean(beta2, true))?;
     let mut state = vec![m1, m2];
@@ -149,7 +258,83 @@ pub(super) fn adam(e: &mut Emit, call: &Call, decoupled: bool) -> Outcome {
         let (shape, element) = shape_of(e, e.rewriter.ty(pow));
         state.push(e.map(&[pow], &shape, element, |e, x| e.mul_number(x[0], beta)));
     }
-    let mut results = update.finish(e, &[m1, m2, pow1, pow2, lr], state, |e, args| {
+    Ok(state)
+}
+
+/// What came in, where `skip_update` is set.
+fn unless_skipped(e: &mut Emit, call: &Call, mut results: Vec<ValueId>) -> Outcome {
+    let Some(skip) = call.optional(e, "skip_update") else {
+        return Ok(results);
+    };
+    let groups = [
+        "param",
+        "moment1",
+        "moment2",
+        "beta1_pow",
+        "beta2_pow",
+        "master",
+    ];
+    let old: Vec<_> = groups.iter().filter_map(|g| call.optional(e, g)).collect();
+    for (new, old) in results.iter_mut().zip(old) {
+        let (shape, element) = shape_of(e, e.rewriter.ty(*new));
+        *new = e.map(&[*new, old, skip], &shape, element, |e, args| {
+            e.select(args[2], args[1], args[0])
+        });
+    }
+    Ok(results)
+}
+
+pub(super) fn lamb(e: &mut Emit, call: &Call) -> Outcome {
+    let update = Update::new(e, call)?;
+    let (epsilon, decay) = (call.float(e, "epsilon")?, call.float(e, "weight_decay")?);
+    let adapts = decay > 0.0 || call.flag(e, "always_adapt")?;
+    let (pow1, pow2) = (call.arg(e, "beta1_pow")?, call.arg(e, "beta2_pow")?);
+    let lr = call.arg(e, "lr")?;
+    let state = adam_state(e, &update)?;
+    let shape = e.shape(update.param);
+    let wide = e.wide(e.element(update.param));
+    let inputs = [state[0], state[1], pow1, pow2, update.param];
+    let direction = e.map(&inputs, &shape, wide, |e, args| {
+        let [m1, m2, p1, p2, param] = std::array::from_fn(|i| e.convert(args[i], wide));
+        let one = e.like(1.0, param);
+        let (rest1, rest2) = (e.sub(one, p1), e.sub(one, p2));
+        let mean = e.div(m1, rest1);
+        let square = e.div(m2, rest2);
+        let root = e.math("sqrt", square);
+        let root = e.add_number(root, epsilon);
+        let quotient = e.div(mean, root);
+        let decayed = e.mul_number(param, decay);
+        e.add(quotient, decayed)
+    });
+    let (of_param, of_direction) = (norm(e, update.param), norm(e, direction));
+    let inputs = [direction, lr, of_param, of_direction];
+    let results = update.finish(e, &inputs, state, |e, args| {
+        let mut rate = args[2];
+        if adapts {
+            let trust = e.div(args[3], args[4]);
+            let one = e.like(1.0, trust);
+            let trust = if_positive(e, [args[3], args[4]], trust, one);
+            rate = e.mul(rate, trust);
+        }
+        let step = e.mul(rate, args[1]);
+        e.sub(args[0], step)
+    })?;
+    unless_skipped(e, call, results)
+}
+
+/// `dist.adam`, and `dist.adamw` with its decay.
+pub(super) fn adam(e: &mut Emit, call: &Call, decoupled: bool) -> Outcome {
+    let update = Update::new(e, call)?;
+    let epsilon = call.float(e, "epsilon")?;
+    let (decay, ratio) = match decoupled && call.flag(e, "with_decay")? {
+        true => (call.float(e, "weight_decay")?, call.float(e, "lr_ratio")?),
+        false => (0.0, 1.0),
+    };
+    let (pow1, pow2) = (call.arg(e, "beta1_pow")?, call.arg(e, "beta2_pow")?);
+    let lr = call.arg(e, "lr")?;
+    let state = adam_state(e, &update)?;
+    let (m1, m2) = (state[0], state[1]);
+    let results = update.finish(e, &[m1, m2, pow1, pow2, lr], state, |e, args| {
         let [param, m1, m2, p1, p2, lr] = args[..] else {
             return args[0];
         };
@@ -170,24 +355,7 @@ pub(super) fn adam(e: &mut Emit, call: &Call, decoupled: bool) -> Outcome {
         let kept = e.mul(param, keep);
         e.sub(kept, step)
     })?;
-    if let Some(skip) = call.optional(e, "skip_update") {
-        let groups = [
-            "param",
-            "moment1",
-            "moment2",
-            "beta1_pow",
-            "beta2_pow",
-            "master",
-        ];
-        let old: Vec<_> = groups.iter().filter_map(|g| call.optional(e, g)).collect();
-        for (new, old) in results.iter_mut().zip(old) {
-            let (shape, element) = shape_of(e, e.rewriter.ty(*new));
-            *new = e.map(&[*new, old, skip], &shape, element, |e, args| {
-                e.select(args[2], args[1], args[0])
-            });
-        }
-    }
-    Ok(results)
+    unless_skipped(e, call, results)
 }
 
 pub(super) fn adamax(e: &mut Emit, call: &Call) -> Outcome {

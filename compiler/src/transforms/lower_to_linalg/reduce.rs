@@ -235,7 +235,7 @@ pub(super) fn layer_norm_grad(e: &mut Emit, call: &Call) -> Outcome {
 }
 
 /// Sum of squares as a tensor without dimensions, in the type that it is computed in.
-fn squares(e: &mut Emit, x: ValueId) -> ValueId {
+pub(super) fn squares(e: &mut Emit, x: ValueId) -> ValueId {
     let shape = e.shape(x);
     let input = e.aligned(x, &shape);
     e.einsum(&[input], &shape, &[], Reduction::Sum, |e, x| {

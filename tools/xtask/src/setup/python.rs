@@ -1,4 +1,4 @@
-//! The private Python environment `target/venv`: lit, and NVIDIA's assembler and disassemblers.
+//! The private Python environment `target/venv`: lit, NumPy, and NVIDIA's assembler and disassemblers.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -4,7 +4,7 @@ use raddle_dialect::ir::{Attr, Module, OpId, Type};
 use raddle_dialect::mesh::Mesh;
 
 use super::super::form::{ATTRS, Form};
-use super::super::mapping::{Mapping, Reading, Special, Writing, role_code, role_of};
+use super::super::mapping::{Mapping, Reading, Rule, Special, Writing, role_code, role_of};
 use super::super::program::{Op, Slot};
 use super::super::value::Value;
 
@@ -12,6 +12,8 @@ use super::super::value::Value;
 pub(super) struct Source<'a> {
     pub module: &'a Module,
     pub op: OpId,
+    /// All ops that become one, `op` first.
+    pub members: &'a [OpId],
     pub mapping: &'static Mapping,
     pub mesh: &'a Mesh,
     pub rank: usize,
@@ -52,6 +54,7 @@ impl Source<'_> {
             module: self.module,
             mapping: self.mapping,
             op: self.op,
+            members: self.members,
             mesh: self.mesh,
             rank: self.rank,
             ring: self.ring,
@@ -98,7 +101,7 @@ impl Source<'_> {
                 list.iter().map(|a| owned(names(a))).collect::<Vec<_>>()
             })
             .unwrap_or_default();
-        let read = Reading {
+        let reading = Reading {
             cx,
             mapping: self.mapping,
             op: &op,
@@ -108,16 +111,26 @@ impl Source<'_> {
             shifts: &shifts,
             inputs: &types(self.inputs),
             outputs: &types(self.outputs),
-        }
-        .attrs();
-        read.is_ok_and(|read| read.iter().all(|(name, value)| self.has(name, *value)))
+        };
+        let given = |name: &str| {
+            let mut rules = self.mapping.rules.iter();
+            rules.any(|rule| matches!(rule, Rule::Given(to, _) if *to == name))
+        };
+        let mut members = self.members.iter().enumerate();
+        reading.attrs().is_ok_and(|read| {
+            let mut read = read.iter().filter(|(name, _)| !given(name));
+            read.all(|(name, value)| self.has(self.op, name, *value))
+        }) && members.all(|(index, &op)| {
+            let read = reading.of_tensor(index);
+            read.is_ok_and(|read| read.iter().all(|(name, value)| self.has(op, name, *value)))
+        })
     }
 
     /// Whether the op has this attribute, as far as Paddle can tell: its floats have 32 bits, and the order of reduced
     /// dimensions does not matter.
-    fn has(&self, name: &str, value: Attr) -> bool {
+    fn has(&self, op: OpId, name: &str, value: Attr) -> bool {
         let cx = self.module.cx();
-        let Some(own) = self.module.attr(self.op, name) else {
+        let Some(own) = self.module.attr(op, name) else {
             return false;
         };
         let float = |a| cx.as_f64(a).map(|v| (v as f32).to_bits());

@@ -110,7 +110,7 @@ impl<'a, 'd> Exporter<'a, 'd> {
         match self.mapping(op) {
             Some(mapping) => {
                 if let Some((inputs, outputs)) = self.slots(op, mapping) {
-                    self.push(op, mapping, inputs, outputs);
+                    self.push(&[op], mapping, inputs, outputs);
                 }
             }
             None => self.expand(op),
@@ -202,8 +202,9 @@ impl<'a, 'd> Exporter<'a, 'd> {
         Some((inputs, outputs))
     }
 
-    /// Exports an op by its row.
-    fn push(&mut self, op: OpId, mapping: &'static Mapping, inputs: Slots, outputs: Slots) {
+    /// Exports ops, which have become one, by their row.
+    fn push(&mut self, members: &[OpId], mapping: &'static Mapping, inputs: Slots, outputs: Slots) {
+        let op = members[0];
         let axes = self.axes(op);
         let ring = match mapping.has_ring() {
             true => match self.ring(op, &axes) {
@@ -220,6 +221,7 @@ impl<'a, 'd> Exporter<'a, 'd> {
         let source = Source {
             module: self.module,
             op,
+            members,
             mapping,
             mesh: self.mesh,
             rank: self.rank,
@@ -337,6 +339,9 @@ impl<'a, 'd> Exporter<'a, 'd> {
         let Some((mut inputs, mut outputs)) = self.slots(first, mapping) else {
             return;
         };
+        if mapping.merges() {
+            return self.merged(mapping, &group.members);
+        }
         if let Some(joined) = group.joined {
             // All members' flags are one; if nothing else joins them, so is the result.
             let flag = outputs[1].1[0];
@@ -368,7 +373,38 @@ impl<'a, 'd> Exporter<'a, 'd> {
             inputs[0].1.push(x);
             outputs[0].1.push(out);
         }
-        self.push(first, mapping, inputs, outputs);
+        self.push(&group.members, mapping, inputs, outputs);
+    }
+
+    /// Exports a group of which every slot has one value per member, except that a common learning rate is given once where
+    /// Paddle takes that.
+    fn merged(&mut self, mapping: &'static Mapping, members: &[OpId]) {
+        let mut all: Option<(Slots, Slots)> = None;
+        for &member in members {
+            let Some((inputs, outputs)) = self.slots(member, mapping) else {
+                return;
+            };
+            match &mut all {
+                None => all = Some((inputs, outputs)),
+                Some(all) => {
+                    let more = inputs.into_iter().chain(outputs);
+                    let slots = all.0.iter_mut().chain(&mut all.1);
+                    slots
+                        .zip(more)
+                        .for_each(|(slot, more)| slot.1.extend(more.1));
+                }
+            }
+        }
+        let Some((mut inputs, outputs)) = all else {
+            return;
+        };
+        if mapping.special == Special::MergedMomentum
+            && let Some((_, rates)) = inputs.iter_mut().find(|(name, _)| name == "LearningRate")
+            && rates.iter().all(|rate| *rate == rates[0])
+        {
+            rates.truncate(1);
+        }
+        self.push(members, mapping, inputs, outputs);
     }
 
     /// Exports a slice that was a split as one, if it still is what the rank reads of it.

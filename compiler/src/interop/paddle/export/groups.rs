@@ -33,10 +33,8 @@ impl Groups {
         for (at, op) in module.block_ops(block).enumerate() {
             positions.insert(op, at);
             let name = module.name_str(op);
-            if matches!(
-                name,
-                "dist.check_finite_and_unscale" | "dist.update_loss_scaling"
-            ) && let Some(group) = module.i64_attr(op, "group")
+            if GROUPED.contains(&name)
+                && let Some(group) = module.i64_attr(op, "group")
             {
                 candidates.entry((name, group)).or_default().push(op);
             }
@@ -77,17 +75,39 @@ impl Groups {
     }
 }
 
-/// Whether the ops differ in the first operand only.
+/// Ops that Paddle has for many tensors.
+const GROUPED: [&str; 4] = [
+    "dist.check_finite_and_unscale",
+    "dist.update_loss_scaling",
+    "dist.merged_momentum",
+    "dist.lars_momentum",
+];
+
+/// Whether the ops differ in their tensors only: the first operand, or all operands of optimizers.
 fn agree(module: &Module, members: &[OpId]) -> bool {
-    let names = [
+    let scaling = [
         "incr_every_n_steps",
         "decr_every_n_nan_or_inf",
         "incr_ratio",
         "decr_ratio",
+        "stop_update",
     ];
-    let names = names.iter().chain(&["stop_update", "dist.role", FORM]);
+    let momentum = [
+        "mu",
+        "use_nesterov",
+        "rescale_grad",
+        "lars_coeff",
+        "epsilon",
+        "local_norms",
+    ];
+    let names = scaling.iter().chain(&momentum).chain(&["dist.role", FORM]);
     let facts = |op| {
-        let operands: Vec<_> = module.operands(op).skip(1).collect();
+        let merges = module.operand_in(op, "param").is_some();
+        let operands: Vec<_> = match merges {
+            // All have a master copy or none.
+            true => module.operands(op).map(|_| None).collect(),
+            false => module.operands(op).skip(1).map(Some).collect(),
+        };
         let attrs: Vec<_> = names.clone().map(|n| module.attr(op, n)).collect();
         (operands, attrs)
     };

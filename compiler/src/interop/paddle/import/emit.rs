@@ -169,6 +169,78 @@ impl<'a> Builder<'a, '_, '_> {
         Some(created)
     }
 
+    /// One op per tensor, of which each takes its entry of every list, and the only entry of a list of one.
+    pub(super) fn merged(
+        &mut self,
+        at: usize,
+        mapping: &'static Mapping,
+        (inputs, outputs): (Parts<'a>, Parts<'a>),
+        mut attrs: Vec<(&'static str, Attr)>,
+        own: Vec<Vec<(&'static str, Attr)>>,
+    ) -> Option<Vec<OpId>> {
+        let loc = self.source.program.loc(self.cx, at);
+        let count = own.len();
+        let fits = |slot: &str, length: i32| match slot {
+            "MasterParam" | "MasterParamOut" => length as usize == count || length == 0,
+            "LearningRate" => {
+                length as usize == count
+                    || length == 1 && mapping.special == Special::MergedMomentum
+            }
+            _ => length as usize == count,
+        };
+        let odd = |slots: &[&'static str], counts: &[i32]| {
+            let mut slots = slots.iter().zip(counts);
+            slots
+                .find(|(slot, n)| !fits(slot, **n))
+                .map(|(slot, n)| (*slot, *n))
+        };
+        let odd = odd(mapping.inputs, &inputs.counts).or(odd(mapping.outputs, &outputs.counts));
+        let masters = inputs.counts.last() == outputs.counts.last();
+        if odd.is_some() || count == 0 || !masters {
+            let (slot, length) = odd.unwrap_or(("MasterParamOut", 0));
+            self.error(
+                at,
+                "E0813",
+                format!(
+                    "slot `{slot}` of `{}` holds {length} variables for {count} parameters",
+                    mapping.paddle
+                ),
+                "the slots hold one variable per parameter; master copies may be left out, all of them",
+            );
+            return None;
+        }
+        attrs.push(("group", self.cx.i64_attr(self.groups)));
+        self.groups += 1;
+        let mut created = Vec::with_capacity(count);
+        for (i, own) in own.into_iter().enumerate() {
+            let pick = |counts: &[i32]| -> Vec<usize> {
+                let mut start = 0;
+                let mut picked = Vec::with_capacity(counts.len());
+                for &n in counts {
+                    if n > 0 {
+                        picked.push(start + i.min(n as usize - 1));
+                    }
+                    start += n as usize;
+                }
+                picked
+            };
+            let operands = pick(&inputs.counts);
+            let operands: Vec<_> = operands.iter().map(|&at| inputs.values[at]).collect();
+            let results = pick(&outputs.counts);
+            let types: Vec<_> = results.iter().map(|&at| outputs.types[at]).collect();
+            let names: Vec<_> = results.iter().map(|&at| outputs.names[at]).collect();
+            let attrs = [attrs.as_slice(), &own].concat();
+            let op = self.rw.build(mapping.dist, loc, &operands, &types, &attrs);
+            let named = self.cx.string_array(&names);
+            self.rw.set_attr(op, NAMES, Some(named));
+            for (name, value) in names.iter().zip(self.rw.results(op)) {
+                self.values.insert(name, value);
+            }
+            created.push(op);
+        }
+        Some(created)
+    }
+
     /// A split of which each rank reads the part at its coordinate.
     pub(super) fn part(
         &mut self,

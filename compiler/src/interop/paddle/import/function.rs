@@ -46,6 +46,7 @@ pub(super) struct Body {
     pub forms: Forms,
 }
 
+type Attrs = Vec<(&'static str, Attr)>;
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
 /// Builds the ops of a function.
@@ -172,7 +173,13 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
             inputs: &inputs.first,
             outputs: &outputs.first,
         };
-        match reading.attrs() {
+        let own = || match mapping.merges() {
+            true => (0..op.input("Param").len())
+                .map(|i| reading.of_tensor(i))
+                .collect(),
+            false => Ok(vec![]),
+        };
+        match reading.attrs().and_then(|attrs| Ok((attrs, own()?))) {
             Ok(attrs) => self.create(at, op, mapping, (inputs, outputs), attrs),
             Err(problem) => {
                 self.error(at, "E0812", problem.message, &problem.help);
@@ -226,11 +233,13 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
         op: &'a Op,
         mapping: &'static Mapping,
         (inputs, outputs): (Parts<'a>, Parts<'a>),
-        mut attrs: Vec<(&'static str, Attr)>,
+        (mut attrs, own): (Attrs, Vec<Attrs>),
     ) {
         let role = op.attr("op_role").and_then(Value::as_i64).unwrap_or(0);
         attrs.push(("dist.role", self.cx.string(role_of(role))));
-        let created = if mapping.spreads() {
+        let created = if mapping.merges() {
+            self.merged(at, mapping, (inputs, outputs), attrs, own)
+        } else if mapping.spreads() {
             self.spread(at, mapping, inputs, outputs, attrs)
         } else {
             Some(self.single(at, mapping, inputs, outputs, attrs))

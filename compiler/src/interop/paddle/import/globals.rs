@@ -11,6 +11,15 @@ use super::super::mapping::Mapping;
 use super::super::program::Program;
 use super::super::tables::tensor_type;
 
+/// Slots of optimizers that hold no state of the parameter.
+const COMMON: [&str; 5] = [
+    "Grad",
+    "LearningRate",
+    "SkipUpdate",
+    "current_step",
+    "nranks",
+];
+
 /// The globals of a class, in the order of the main program's variables.
 #[derive(Default)]
 pub(super) struct Globals {
@@ -90,18 +99,18 @@ impl Globals {
             let Some(mapping) = Mapping::of_paddle(&op.kind).filter(|m| m.is_optimizer()) else {
                 continue;
             };
-            let Some(param) = op.input("Param").first() else {
-                continue;
-            };
             let of_param = mapping
                 .inputs
                 .iter()
-                .filter(|s| !matches!(**s, "Param" | "Grad" | "LearningRate" | "SkipUpdate"));
-            for name in of_param.flat_map(|slot| op.input(slot)) {
-                if let Some(&at) = self.index.get(name)
-                    && self.index.contains_key(param)
-                {
-                    self.list[at].of = Some(param.clone());
+                .filter(|slot| !COMMON.contains(slot) && **slot != "Param");
+            for slot in of_param {
+                // Lists of equal length, or one each.
+                for (param, name) in op.input("Param").iter().zip(op.input(slot)) {
+                    if let Some(&at) = self.index.get(name)
+                        && self.index.contains_key(param)
+                    {
+                        self.list[at].of = Some(param.clone());
+                    }
                 }
             }
         }

@@ -22,6 +22,7 @@ impl<'a> Builder<'a, '_, '_> {
             module: self.rw.module(),
             mapping,
             op: created[0],
+            members: created,
             mesh: self.source.mesh,
             rank: self.source.ranks[0],
             ring: op.attr("ring_id").and_then(Value::as_i64),

@@ -286,7 +286,16 @@ impl<'m> Facts<'m> {
             "dist.all_reduce" | "dist.reduce_scatter" | "dist.all_gather" | "dist.broadcast" => {
                 self.collective(op, operands[0], results[0]);
             }
-            "dist.sgd" | "dist.momentum" | "dist.adam" | "dist.adamw" | "dist.adamax" => {
+            "dist.sgd"
+            | "dist.momentum"
+            | "dist.merged_momentum"
+            | "dist.dgc_momentum"
+            | "dist.lars_momentum"
+            | "dist.adam"
+            | "dist.adamw"
+            | "dist.adamax"
+            | "dist.lamb"
+            | "dist.decayed_adagrad" => {
                 let shape = self.shape(operands[0]);
                 let alike = operands.iter().chain(&results).copied();
                 let alike: Vec<_> = alike.filter(|&v| self.shape(v) == shape).collect();

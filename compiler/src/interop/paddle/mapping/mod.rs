@@ -40,6 +40,8 @@ pub(super) enum Rule {
     Int(&'static str, &'static str),
     /// BOOLEAN and `bool`.
     Bool(&'static str, &'static str),
+    /// What Paddle's op always does, and `dist` can do otherwise where both mean the same.
+    Given(&'static str, Const),
     /// The Paddle op's name says it.
     Implied(&'static str, Const),
     /// A Paddle attribute for which only this value has a meaning in `dist`.
@@ -108,6 +110,10 @@ pub(super) enum Special {
     Optimizer,
     /// As `Optimizer`, with regularisation.
     Momentum,
+    /// As `Momentum`, for lists of parameters.
+    MergedMomentum,
+    /// As `Optimizer`, for lists of parameters.
+    LarsMomentum,
 }
 
 impl Mapping {
@@ -142,12 +148,20 @@ impl Mapping {
 
     /// Whether one Paddle op becomes one `dist` op per tensor of its first slot.
     pub(super) fn spreads(&self) -> bool {
-        matches!(self.special, Special::CheckFinite | Special::UpdateScaling)
+        matches!(self.special, Special::CheckFinite | Special::UpdateScaling) || self.merges()
+    }
+
+    /// Whether every slot of the Paddle op is a list with one entry per tensor.
+    pub(super) fn merges(&self) -> bool {
+        matches!(
+            self.special,
+            Special::MergedMomentum | Special::LarsMomentum
+        )
     }
 
     /// Whether inputs other than parameter, gradient, learning rate and flags are state of the parameter.
     pub(super) fn is_optimizer(&self) -> bool {
-        matches!(self.special, Special::Optimizer | Special::Momentum)
+        matches!(self.special, Special::Optimizer | Special::Momentum) || self.merges()
     }
 }
 

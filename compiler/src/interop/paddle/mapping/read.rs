@@ -56,13 +56,68 @@ impl Reading<'_> {
         Ok(attrs)
     }
 
+    /// The attributes of one `dist` op of several, which Paddle's op has as lists.
+    ///
+    /// # Errors
+    /// As [`Self::attrs`], and if a list has another length than the list of parameters.
+    pub(in super::super) fn of_tensor(&self, index: usize) -> Read<Attrs> {
+        let count = self.op.input("Param").len();
+        let check = |name: &str, length: usize| match length == count {
+            true => Ok(()),
+            false => problem(
+                format!(
+                    "`{name}` of `{}` has {length} entries for {count} parameters",
+                    self.op.kind
+                ),
+                "it has one per parameter",
+            ),
+        };
+        let floats = |name: &str| self.get(name, "a list of numbers", Value::as_f64s);
+        match self.mapping.special {
+            Special::MergedMomentum => {
+                let name = "regularization_method";
+                let methods = match self.op.attr(name) {
+                    None => vec![],
+                    Some(_) => self.get(name, "a list of texts", |v| {
+                        let list = v.as_strs()?.into_iter().map(str::to_owned);
+                        Some(list.collect::<Vec<_>>())
+                    })?,
+                };
+                let mut decay = 0.0;
+                if !methods.is_empty() {
+                    check(name, methods.len())?;
+                    let coefficients = floats("regularization_coeff")?;
+                    check("regularization_coeff", coefficients.len())?;
+                    decay = match methods[index].as_str() {
+                        "" => 0.0,
+                        "l2_decay" => coefficients[index],
+                        _ => {
+                            return problem(
+                                "`merged_momentum` with an unknown regularisation",
+                                "each of `regularization_method` is empty or `l2_decay`",
+                            );
+                        }
+                    };
+                }
+                Ok(vec![("l2_decay", self.cx.f64_attr(decay))])
+            }
+            Special::LarsMomentum => {
+                let decays = floats("lars_weight_decay")?;
+                check("lars_weight_decay", decays.len())?;
+                let decay = self.cx.f64_attr(decays[index]);
+                Ok(vec![("lars_weight_decay", decay)])
+            }
+            _ => Ok(vec![]),
+        }
+    }
+
     fn rule(&self, rule: &Rule, attrs: &mut Attrs) -> Read<()> {
         let cx = self.cx;
         match *rule {
             Rule::Float(from, to) => attrs.push((to, cx.f64_attr(self.float(from)?))),
             Rule::Int(from, to) => attrs.push((to, cx.i64_attr(self.int(from)?))),
             Rule::Bool(from, to) => attrs.push((to, cx.bool_attr(self.bool(from)?))),
-            Rule::Implied(to, value) => attrs.push((to, value.attr(cx))),
+            Rule::Implied(to, value) | Rule::Given(to, value) => attrs.push((to, value.attr(cx))),
             Rule::Require(name, value) | Rule::Always(name, value) => {
                 let holds = match (value, self.op.attr(name)) {
                     (_, None) => true,
@@ -89,7 +144,9 @@ impl Reading<'_> {
             | Special::Fused
             | Special::AnyOf
             | Special::CheckFinite
-            | Special::UpdateScaling => {}
+            | Special::UpdateScaling
+            | Special::MergedMomentum
+            | Special::LarsMomentum => {}
             Special::Elementwise => self.alignment()?,
             Special::Cast => {
                 self.check_element("in_dtype", self.input_type(0)?)?;

@@ -3,7 +3,7 @@
 use super::{Const, Mapping, Rule, Special};
 
 use Const::{Bool as B, Int as I, Text as T};
-use Rule::{Always, Bool, Float, Implied, Int, Require};
+use Rule::{Always, Bool, Float, Given, Implied, Int, Require};
 
 /// A row without attributes.
 const fn row(
@@ -67,6 +67,21 @@ const ADAMW: &[Rule] = &[
     Require("lazy_mode", B(false)),
     Require("use_global_beta_pow", B(false)),
 ];
+const LAMB: &[Rule] = &[
+    Float("beta1", "beta1"),
+    Float("beta2", "beta2"),
+    Float("epsilon", "epsilon"),
+    Float("weight_decay", "weight_decay"),
+    Bool("always_adapt", "always_adapt"),
+    Given("local_norms", B(true)),
+];
+const MOMENTUM: &[Rule] = &[
+    Float("mu", "mu"),
+    Bool("use_nesterov", "use_nesterov"),
+    Float("rescale_grad", "rescale_grad"),
+];
+const MOMENTUM_IN: &[&str] = &["Param", "Grad", "Velocity", "LearningRate", "MasterParam"];
+const MOMENTUM_OUT: &[&str] = &["ParamOut", "VelocityOut", "MasterParamOut"];
 const ADAM_IN: &[&str] = &[
     "Param",
     "Grad",
@@ -251,18 +266,63 @@ pub(super) static TABLE: &[Mapping] = &[
         &["ParamOut", "MasterParamOut"],
     )
     .special(Special::Optimizer),
+    row("momentum", "dist.momentum", MOMENTUM_IN, MOMENTUM_OUT)
+        .rules(MOMENTUM)
+        .special(Special::Momentum),
     row(
-        "momentum",
-        "dist.momentum",
-        &["Param", "Grad", "Velocity", "LearningRate", "MasterParam"],
-        &["ParamOut", "VelocityOut", "MasterParamOut"],
+        "merged_momentum",
+        "dist.merged_momentum",
+        MOMENTUM_IN,
+        MOMENTUM_OUT,
+    )
+    .rules(MOMENTUM)
+    .special(Special::MergedMomentum),
+    row(
+        "dgc_momentum",
+        "dist.dgc_momentum",
+        &[
+            "Param",
+            "Grad",
+            "Velocity",
+            "LearningRate",
+            "MasterParam",
+            "current_step",
+            "nranks",
+        ],
+        &["ParamOut", "VelocityOut", "MasterParamOut", "Grad_out"],
     )
     .rules(&[
         Float("mu", "mu"),
         Bool("use_nesterov", "use_nesterov"),
         Float("rescale_grad", "rescale_grad"),
+        Float("rampup_begin_step", "rampup_begin_step"),
     ])
     .special(Special::Momentum),
+    row(
+        "lars_momentum",
+        "dist.lars_momentum",
+        MOMENTUM_IN,
+        MOMENTUM_OUT,
+    )
+    .rules(&[
+        Float("mu", "mu"),
+        Float("lars_coeff", "lars_coeff"),
+        Float("epsilon", "epsilon"),
+        Float("rescale_grad", "rescale_grad"),
+        Given("local_norms", B(true)),
+    ])
+    .special(Special::LarsMomentum),
+    row("lamb", "dist.lamb", ADAM_IN, ADAM_OUT)
+        .rules(LAMB)
+        .special(Special::Optimizer),
+    row(
+        "decayed_adagrad",
+        "dist.decayed_adagrad",
+        &["Param", "Grad", "Moment", "LearningRate"],
+        &["ParamOut", "MomentOut"],
+    )
+    .rules(&[Float("decay", "decay"), Float("epsilon", "epsilon")])
+    .special(Special::Optimizer),
     row("adam", "dist.adam", ADAM_IN, ADAM_OUT)
         .rules(BETAS)
         .special(Special::Optimizer),

@@ -12,6 +12,8 @@ pub(in super::super) struct Writing<'a> {
     pub module: &'a Module,
     pub mapping: &'static Mapping,
     pub op: OpId,
+    /// All ops that become the Paddle op, `op` first.
+    pub members: &'a [OpId],
     pub mesh: &'a Mesh,
     pub rank: usize,
     /// The ring that the op's axes have on this rank.
@@ -48,11 +50,20 @@ impl Writing<'_> {
             ),
             Rule::Bool(to, from) => (to, Value::Bool(module.bool_attr(op, from)?)),
             Rule::Always(to, value) => (to, value.value()),
-            Rule::Implied(..) | Rule::Require(..) => return None,
+            Rule::Implied(..) | Rule::Require(..) | Rule::Given(..) => return None,
         })
     }
 
     fn special(&self, attrs: &mut Vec<(&'static str, Value)>) {
+        if self.mapping.is_optimizer() && self.mapping.inputs.contains(&"MasterParam") {
+            let master = self.module.operand_in(self.op, "master").is_some();
+            attrs.push(("multi_precision", Value::Bool(master)));
+        }
+        let floats = |name| -> Vec<f32> {
+            let members = self.members.iter();
+            let values = members.map(|&op| self.module.f64_attr(op, name).unwrap_or(0.0) as f32);
+            values.collect()
+        };
         let int = |v: i64| Value::Int(i32::try_from(v).unwrap_or(i32::MAX));
         let ints = |v: Vec<i64>| {
             let v = v.into_iter();
@@ -137,6 +148,21 @@ impl Writing<'_> {
                     let axes = self.module.axes_attr(self.op, "axes");
                     attrs.push(("nranks", int(group_size(self.mesh, &axes) as i64)));
                 }
+            }
+            Special::LarsMomentum => {
+                let decays = floats("lars_weight_decay");
+                attrs.push(("lars_weight_decay", Value::Floats(decays)));
+            }
+            Special::MergedMomentum => {
+                // Without any decay the lists are empty, which Paddle's faster kernel asks for.
+                let mut decays = floats("l2_decay");
+                if decays.iter().all(|&d| d == 0.0) {
+                    decays.clear();
+                }
+                let method = |&d: &f32| if d == 0.0 { "" } else { "l2_decay" }.into();
+                let methods = decays.iter().map(method).collect();
+                attrs.push(("regularization_method", Value::Strings(methods)));
+                attrs.push(("regularization_coeff", Value::Floats(decays)));
             }
             Special::Momentum => {
                 let decay = self.module.f64_attr(self.op, "l2_decay").unwrap_or(0.0);
