@@ -575,6 +575,71 @@ irdl.dialect @dist {
     irdl.results(new_param: %result_new_param, new_velocity: %result_new_velocity, new_master: optional %result_new_master)
     irdl.attributes { "mu" = %attr_mu, "use_nesterov" = %attr_use_nesterov, "l2_decay" = %attr_l2_decay, "rescale_grad" = %attr_rescale_grad }
   }
+  irdl.operation @merged_momentum {
+    %operand_param = irdl.base "!builtin.tensor"
+    %operand_grad = irdl.base "!builtin.tensor"
+    %operand_velocity = irdl.base "!builtin.tensor"
+    %operand_lr = irdl.base "!builtin.tensor"
+    %operand_master = irdl.base "!builtin.tensor"
+    %result_new_param = irdl.base "!builtin.tensor"
+    %result_new_velocity = irdl.base "!builtin.tensor"
+    %result_new_master = irdl.base "!builtin.tensor"
+    %attr_group = irdl.base "#builtin.integer"
+    %attr_mu = irdl.base "#builtin.float"
+    %attr_use_nesterov_0 = irdl.is true
+    %attr_use_nesterov_1 = irdl.is false
+    %attr_use_nesterov = irdl.any_of(%attr_use_nesterov_0, %attr_use_nesterov_1)
+    %attr_l2_decay = irdl.base "#builtin.float"
+    %attr_rescale_grad = irdl.base "#builtin.float"
+    irdl.operands(param: %operand_param, grad: %operand_grad, velocity: %operand_velocity, lr: %operand_lr, master: optional %operand_master)
+    irdl.results(new_param: %result_new_param, new_velocity: %result_new_velocity, new_master: optional %result_new_master)
+    irdl.attributes { "group" = %attr_group, "mu" = %attr_mu, "use_nesterov" = %attr_use_nesterov, "l2_decay" = %attr_l2_decay, "rescale_grad" = %attr_rescale_grad }
+  }
+  irdl.operation @dgc_momentum {
+    %operand_param = irdl.base "!builtin.tensor"
+    %operand_grad = irdl.base "!builtin.tensor"
+    %operand_velocity = irdl.base "!builtin.tensor"
+    %operand_lr = irdl.base "!builtin.tensor"
+    %operand_master = irdl.base "!builtin.tensor"
+    %operand_current_step = irdl.base "!builtin.tensor"
+    %operand_nranks = irdl.base "!builtin.tensor"
+    %result_new_param = irdl.base "!builtin.tensor"
+    %result_new_velocity = irdl.base "!builtin.tensor"
+    %result_new_master = irdl.base "!builtin.tensor"
+    %result_new_grad = irdl.base "!builtin.tensor"
+    %attr_mu = irdl.base "#builtin.float"
+    %attr_use_nesterov_0 = irdl.is true
+    %attr_use_nesterov_1 = irdl.is false
+    %attr_use_nesterov = irdl.any_of(%attr_use_nesterov_0, %attr_use_nesterov_1)
+    %attr_l2_decay = irdl.base "#builtin.float"
+    %attr_rescale_grad = irdl.base "#builtin.float"
+    %attr_rampup_begin_step = irdl.base "#builtin.float"
+    irdl.operands(param: %operand_param, grad: %operand_grad, velocity: %operand_velocity, lr: %operand_lr, master: optional %operand_master, current_step: %operand_current_step, nranks: %operand_nranks)
+    irdl.results(new_param: %result_new_param, new_velocity: %result_new_velocity, new_master: optional %result_new_master, new_grad: optional %result_new_grad)
+    irdl.attributes { "mu" = %attr_mu, "use_nesterov" = %attr_use_nesterov, "l2_decay" = %attr_l2_decay, "rescale_grad" = %attr_rescale_grad, "rampup_begin_step" = %attr_rampup_begin_step }
+  }
+  irdl.operation @lars_momentum {
+    %operand_param = irdl.base "!builtin.tensor"
+    %operand_grad = irdl.base "!builtin.tensor"
+    %operand_velocity = irdl.base "!builtin.tensor"
+    %operand_lr = irdl.base "!builtin.tensor"
+    %operand_master = irdl.base "!builtin.tensor"
+    %result_new_param = irdl.base "!builtin.tensor"
+    %result_new_velocity = irdl.base "!builtin.tensor"
+    %result_new_master = irdl.base "!builtin.tensor"
+    %attr_group = irdl.base "#builtin.integer"
+    %attr_mu = irdl.base "#builtin.float"
+    %attr_lars_coeff = irdl.base "#builtin.float"
+    %attr_lars_weight_decay = irdl.base "#builtin.float"
+    %attr_epsilon = irdl.base "#builtin.float"
+    %attr_rescale_grad = irdl.base "#builtin.float"
+    %attr_local_norms_0 = irdl.is true
+    %attr_local_norms_1 = irdl.is false
+    %attr_local_norms = irdl.any_of(%attr_local_norms_0, %attr_local_norms_1)
+    irdl.operands(param: %operand_param, grad: %operand_grad, velocity: %operand_velocity, lr: %operand_lr, master: optional %operand_master)
+    irdl.results(new_param: %result_new_param, new_velocity: %result_new_velocity, new_master: optional %result_new_master)
+    irdl.attributes { "group" = %attr_group, "mu" = %attr_mu, "lars_coeff" = %attr_lars_coeff, "lars_weight_decay" = %attr_lars_weight_decay, "epsilon" = %attr_epsilon, "rescale_grad" = %attr_rescale_grad, "local_norms" = %attr_local_norms }
+  }
   irdl.operation @adam {
     %operand_param = irdl.base "!builtin.tensor"
     %operand_grad = irdl.base "!builtin.tensor"
@@ -644,6 +709,49 @@ irdl.dialect @dist {
     irdl.operands(param: %operand_param, grad: %operand_grad, moment: %operand_moment, inf_norm: %operand_inf_norm, beta1_pow: %operand_beta1_pow, lr: %operand_lr, master: optional %operand_master)
     irdl.results(new_param: %result_new_param, new_moment: %result_new_moment, new_inf_norm: %result_new_inf_norm, new_master: optional %result_new_master)
     irdl.attributes { "beta1" = %attr_beta1, "beta2" = %attr_beta2, "epsilon" = %attr_epsilon }
+  }
+  irdl.operation @lamb {
+    %operand_param = irdl.base "!builtin.tensor"
+    %operand_grad = irdl.base "!builtin.tensor"
+    %operand_moment1 = irdl.base "!builtin.tensor"
+    %operand_moment2 = irdl.base "!builtin.tensor"
+    %operand_beta1_pow = irdl.base "!builtin.tensor"
+    %operand_beta2_pow = irdl.base "!builtin.tensor"
+    %operand_lr = irdl.base "!builtin.tensor"
+    %operand_skip_update = irdl.base "!builtin.tensor"
+    %operand_master = irdl.base "!builtin.tensor"
+    %result_new_param = irdl.base "!builtin.tensor"
+    %result_new_moment1 = irdl.base "!builtin.tensor"
+    %result_new_moment2 = irdl.base "!builtin.tensor"
+    %result_new_beta1_pow = irdl.base "!builtin.tensor"
+    %result_new_beta2_pow = irdl.base "!builtin.tensor"
+    %result_new_master = irdl.base "!builtin.tensor"
+    %attr_beta1 = irdl.base "#builtin.float"
+    %attr_beta2 = irdl.base "#builtin.float"
+    %attr_epsilon = irdl.base "#builtin.float"
+    %attr_weight_decay = irdl.base "#builtin.float"
+    %attr_always_adapt_0 = irdl.is true
+    %attr_always_adapt_1 = irdl.is false
+    %attr_always_adapt = irdl.any_of(%attr_always_adapt_0, %attr_always_adapt_1)
+    %attr_local_norms_0 = irdl.is true
+    %attr_local_norms_1 = irdl.is false
+    %attr_local_norms = irdl.any_of(%attr_local_norms_0, %attr_local_norms_1)
+    irdl.operands(param: %operand_param, grad: %operand_grad, moment1: %operand_moment1, moment2: %operand_moment2, beta1_pow: %operand_beta1_pow, beta2_pow: %operand_beta2_pow, lr: %operand_lr, skip_update: optional %operand_skip_update, master: optional %operand_master)
+    irdl.results(new_param: %result_new_param, new_moment1: %result_new_moment1, new_moment2: %result_new_moment2, new_beta1_pow: %result_new_beta1_pow, new_beta2_pow: %result_new_beta2_pow, new_master: optional %result_new_master)
+    irdl.attributes { "beta1" = %attr_beta1, "beta2" = %attr_beta2, "epsilon" = %attr_epsilon, "weight_decay" = %attr_weight_decay, "always_adapt" = %attr_always_adapt, "local_norms" = %attr_local_norms }
+  }
+  irdl.operation @decayed_adagrad {
+    %operand_param = irdl.base "!builtin.tensor"
+    %operand_grad = irdl.base "!builtin.tensor"
+    %operand_moment = irdl.base "!builtin.tensor"
+    %operand_lr = irdl.base "!builtin.tensor"
+    %result_new_param = irdl.base "!builtin.tensor"
+    %result_new_moment = irdl.base "!builtin.tensor"
+    %attr_decay = irdl.base "#builtin.float"
+    %attr_epsilon = irdl.base "#builtin.float"
+    irdl.operands(param: %operand_param, grad: %operand_grad, moment: %operand_moment, lr: %operand_lr)
+    irdl.results(new_param: %result_new_param, new_moment: %result_new_moment)
+    irdl.attributes { "decay" = %attr_decay, "epsilon" = %attr_epsilon }
   }
   irdl.operation @fill {
     %result_y = irdl.base "!builtin.tensor"

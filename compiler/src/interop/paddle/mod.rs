@@ -11,6 +11,8 @@ mod mesh_file;
 mod program;
 mod proto;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use export::{RankPrograms, export};
