@@ -84,11 +84,14 @@ fn whole_norms(cx: &LayoutCx) -> Result<(), Error> {
     }
     cx.per_axis(|ax| {
         if let Spread::Sharded(dim) = ax.spread("param")? {
-            let message = format!(
-                "takes the norm of 'param', of which each rank holds a piece (dimension {dim} is cut along axis '{}')",
-                ax.axis_name()
-            );
-            return Err(Error::op("E0340", message).with_help(
+            return Err(Error::op(
+                "E0340",
+                format!(
+                    "takes the norm of 'param', of which each rank holds a piece (dimension {dim} is cut along axis '{}')",
+                    ax.axis_name()
+                ),
+            )
+            .with_help(
                 "gather the parameter first, or take the norm of each piece with `local_norms = true`",
             ));
         }

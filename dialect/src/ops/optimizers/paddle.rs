@@ -112,8 +112,10 @@ fn infer_dgc_momentum(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     }
     let begin = cx.attrs.float("rampup_begin_step")?;
     if begin.is_nan() || begin < 0.0 {
-        let message = format!("attribute 'rampup_begin_step' must not be below 0, but is {begin}");
-        return Err(Error::op("E0306", message));
+        return Err(Error::op(
+            "E0306",
+            format!("attribute 'rampup_begin_step' must not be below 0, but is {begin}"),
+        ));
     }
     let mut results = infer_momentum(cx)?;
     if cx.wants("new_grad") {
