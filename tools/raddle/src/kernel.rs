@@ -1,5 +1,7 @@
 //! `raddle kernel`: one kernel of a linear layer as LLVM IR, PTX, machine code, disassembly, or as a report.
 
+mod cuda;
+mod run;
 mod simulate;
 
 use std::fs;
@@ -56,7 +58,7 @@ pub struct Options {
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
-    run: simulate::Run,
+    run: run::Run,
 }
 
 /// How the matrices lie in memory: a is the kernel's first input, b its second, c its result.
@@ -188,8 +190,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     }
     let kernel = options.description();
     let emitted = nvptx::emit_tuned(&kernel, target, output.tile)?;
-    if options.run.run.is_some() {
-        return simulate::run(&emitted.ptx, &options.run);
+    if let Some(device) = options.run.run {
+        return run::run(&emitted.ptx, device, &options.run);
     }
     let toolkit = Toolkit::discover();
     let bytes = match output.emit {

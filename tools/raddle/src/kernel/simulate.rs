@@ -1,71 +1,17 @@
-//! `raddle kernel --run`: runs a kernel without a GPU and compares what it wrote with sums in double precision.
+//! A kernel on the simulator.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use anyhow::Context;
 use raddle_compiler::codegen::nvptx::{Parameter, Ptx};
-use raddle_compiler::codegen::oracle::{self, Inputs, Matrix, Results};
+use raddle_compiler::codegen::oracle::Inputs;
 use raddle_ptxsim::{Argument, Launch, Memory, Module, Pointer};
 
-/// The most products that a run takes on: beyond, it would take hours.
-const MOST_TERMS: u128 = 1 << 36;
+use super::run::{Before, Delivery, Played};
 
-/// The most elements of a matrix that a run takes on: it keeps several copies of each, some in double precision.
-const MOST_ELEMENTS: u128 = 1 << 26;
-
-/// Where and how to run the kernel.
-#[derive(Args)]
-pub struct Run {
-    /// Run the kernel on random inputs and compare what it writes with sums in double precision. Exits with 1 if a number
-    /// is off by more than rounding allows, or if the run shows a fault.
-    #[arg(long, value_enum, value_name = "DEVICE")]
-    pub run: Option<Device>,
-    /// When asynchronous copies arrive.
-    #[arg(long, value_enum, default_value_t = Delivery::Adversarial, requires = "run")]
-    delivery: Delivery,
-    /// Decides the inputs.
-    #[arg(long, default_value_t = 0, requires = "run")]
-    seed: u64,
-    /// Write the inputs and results there, one file each: little-endian f32, row after row.
-    #[arg(long, value_name = "DIR", requires = "run")]
-    dump_io: Option<PathBuf>,
-}
-
-/// What runs the kernel.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Device {
-    /// The simulator; no GPU is needed.
-    Ptxsim,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Delivery {
-    /// At once.
-    Eager,
-    /// As late as the waits allow.
-    Adversarial,
-}
-
-/// Runs a kernel and prints how it did.
+/// Runs the kernel with every check there is.
 ///
 /// # Errors
-/// Kernels that are too large to simulate, files that cannot be written.
-pub fn run(ptx: &Ptx, options: &Run) -> anyhow::Result<ExitCode> {
-    let kernel = &ptx.kernel;
-    let largest = kernel
-        .matrices()
-        .map(|matrix| u128::from(matrix.batch_stride()) * u128::from(kernel.batch))
-        .into_iter()
-        .fold(0, u128::max);
-    let starts = [kernel.a, kernel.b, kernel.c].map(|layout| u128::from(layout.offset));
-    let largest = starts.into_iter().fold(largest, u128::max);
-    if kernel.flops() / 2 > MOST_TERMS || largest > MOST_ELEMENTS {
-        bail!("this kernel is too large to simulate; choose smaller extents");
-    }
-    let inputs = Inputs::random(kernel, options.seed);
+/// PTX that the simulator does not know.
+pub fn play(ptx: &Ptx, inputs: &Inputs, delivery: Delivery) -> anyhow::Result<Played> {
     let module = Module::parse(&ptx.text).context("the emitted PTX")?;
     let entry = module
         .kernel(&ptx.entry)
@@ -75,7 +21,13 @@ pub fn run(ptx: &Ptx, options: &Run) -> anyhow::Result<ExitCode> {
         .parameters
         .as_slice()
         .iter()
-        .map(|&parameter| (parameter, allocate(&mut memory, parameter, ptx, &inputs)))
+        .map(|&parameter| {
+            let pointer = match Before::of(parameter, ptx, inputs) {
+                Before::Bytes(bytes) => memory.allocate(bytes),
+                Before::Unwritten(size) => memory.allocate_uninitialised(size),
+            };
+            (parameter, pointer)
+        })
         .collect();
     let launch = Launch {
         blocks: ptx.launch.blocks,
@@ -85,115 +37,35 @@ pub fn run(ptx: &Ptx, options: &Run) -> anyhow::Result<ExitCode> {
             .iter()
             .map(|&(_, pointer)| Argument::Pointer(pointer))
             .collect(),
-        delivery: match options.delivery {
+        delivery: match delivery {
             Delivery::Eager => raddle_ptxsim::Delivery::Eager,
             Delivery::Adversarial => raddle_ptxsim::Delivery::Late,
         },
     };
     let outcome = entry.run(&mut memory, &launch)?;
-    let bytes = |wanted: Parameter| {
-        let found = pointers.iter().find(|(parameter, _)| *parameter == wanted);
-        found.map(|&(_, pointer)| memory.bytes(pointer))
-    };
-    let results = Results {
-        output: bytes(Parameter::Output),
-        auxiliary: bytes(Parameter::AuxiliaryOutput),
-        bias_gradient: bytes(Parameter::BiasGradient),
-    };
-    let comparison = oracle::compare(kernel, &inputs, &results);
-    if let Some(folder) = &options.dump_io {
-        dump(folder, ptx, &inputs, &results)?;
-    }
-
     let counters = outcome.counters;
-    println!("kernel:        {}", ptx.entry);
-    println!(
-        "blocks:        {} of {} threads",
-        launch.blocks, launch.threads
-    );
-    println!(
-        "instructions:  {} of warps, {} of them mma.sync",
-        counters.warp_instructions, counters.matrix_products
-    );
-    println!(
-        "ldmatrix:      {} passes over the banks for {} matrices",
-        counters.matrix_read_passes, counters.matrix_reads
-    );
-    println!(
-        "numbers:       {} compared, {} wrong, largest error {:.3} of what is allowed",
-        comparison.compared, comparison.wrong, comparison.worst
-    );
-    if let Some(first) = &comparison.first_wrong {
-        println!("first wrong:   {first}");
-    }
-    println!("findings:      {}", outcome.findings.len());
-    for finding in &outcome.findings {
-        println!("  {finding}");
-    }
-    Ok(if comparison.is_right() && outcome.findings.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-/// Memory for a parameter, filled if the kernel reads it.
-fn allocate(memory: &mut Memory, parameter: Parameter, ptx: &Ptx, inputs: &Inputs) -> Pointer {
-    match parameter {
-        Parameter::A => memory.allocate(inputs.first.bytes()),
-        Parameter::B => memory.allocate(inputs.second.bytes()),
-        Parameter::Bias => memory.allocate(inputs.bias.bytes()),
-        Parameter::AuxiliaryInput => memory.allocate(inputs.auxiliary.bytes()),
-        Parameter::Output if ptx.kernel.accumulate => memory.allocate(inputs.existing.bytes()),
-        Parameter::Output | Parameter::AuxiliaryOutput => {
-            memory.allocate_uninitialised(inputs.existing.size())
-        }
-        Parameter::BiasGradient => memory.allocate_uninitialised(ptx.kernel.n as usize * 4),
-    }
-}
-
-/// Writes what went in and what came out.
-fn dump(folder: &Path, ptx: &Ptx, inputs: &Inputs, results: &Results<'_>) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let numbers = |matrix: &Matrix| -> Vec<f64> { matrix.values.clone() };
-    let found = |bytes: &[u8]| -> Vec<f64> {
-        let result = &inputs.existing;
-        result
-            .places()
-            .map(|place| result.found(bytes, place))
-            .collect()
-    };
-    let mut files: Vec<(&str, Vec<f64>)> = Vec::new();
-    for &parameter in ptx.parameters.as_slice() {
-        match parameter {
-            Parameter::A => files.push(("a", numbers(&inputs.first))),
-            Parameter::B => files.push(("b", numbers(&inputs.second))),
-            Parameter::Bias => files.push(("bias", numbers(&inputs.bias))),
-            Parameter::AuxiliaryInput => files.push(("aux", numbers(&inputs.auxiliary))),
-            Parameter::Output if ptx.kernel.accumulate => {
-                files.push(("c_in", numbers(&inputs.existing)));
-            }
-            Parameter::Output | Parameter::AuxiliaryOutput | Parameter::BiasGradient => {}
-        }
-    }
-    if let Some(bytes) = results.output {
-        files.push(("out", found(bytes)));
-    }
-    if let Some(bytes) = results.auxiliary {
-        files.push(("aux", found(bytes)));
-    }
-    if let Some(bytes) = results.bias_gradient {
-        let sums = bytes.chunks_exact(4);
-        let sums = sums.map(|sum| f64::from(f32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]])));
-        files.push(("dbias", sums.collect()));
-    }
-    for (name, numbers) in files {
-        let path = folder.join(format!("{name}.f32"));
-        let bytes: Vec<u8> = numbers
+    Ok(Played {
+        written: pointers
             .iter()
-            .flat_map(|&number| (number as f32).to_le_bytes())
-            .collect();
-        super::write(Some(&path), &bytes)?;
-    }
-    Ok(())
+            .filter(|(parameter, _)| parameter.is_written())
+            .map(|&(parameter, pointer)| (parameter, memory.bytes(pointer).to_vec()))
+            .collect(),
+        facts: vec![
+            (
+                "instructions",
+                format!(
+                    "{} of warps, {} of them mma.sync",
+                    counters.warp_instructions, counters.matrix_products
+                ),
+            ),
+            (
+                "ldmatrix",
+                format!(
+                    "{} passes over the banks for {} matrices",
+                    counters.matrix_read_passes, counters.matrix_reads
+                ),
+            ),
+        ],
+        findings: outcome.findings.iter().map(ToString::to_string).collect(),
+    })
 }
