@@ -98,31 +98,48 @@ impl Layout {
         mesh: &Mesh,
         rank: usize,
     ) -> Result<Self, Error> {
-        if data.dims.len() != rank {
+        let names = |axes: &[crate::ir::Ident]| -> Vec<&str> {
+            axes.iter().map(|&axis| cx.str(axis)).collect()
+        };
+        let dims: Vec<_> = data.dims.iter().map(|axes| names(axes)).collect();
+        Self::from_names(&dims, &names(&data.partial), mesh, rank)
+    }
+
+    /// The layout that these names of axes say: per dimension those that cut it, and those over which the value is a partial sum.
+    ///
+    /// # Errors
+    /// As [`Layout::from_data`].
+    pub fn from_names<S: AsRef<str>>(
+        dims: &[Vec<S>],
+        partial: &[S],
+        mesh: &Mesh,
+        rank: usize,
+    ) -> Result<Self, Error> {
+        if dims.len() != rank {
             let message = format!(
                 "has a layout of {} dimensions for a tensor of rank {rank}",
-                data.dims.len()
+                dims.len()
             );
             return Err(Error::op("E0332", message)
                 .with_help("a layout lists the axes of each dimension, then the partial axes: `#dist.layout<[[], [\"mp\"]], []>`"));
         }
         let mut seen = vec![false; mesh.axes().len()];
-        let mut read = |names: &[crate::ir::Ident]| -> Result<Vec<usize>, Error> {
+        let mut read = |names: &[S]| -> Result<Vec<usize>, Error> {
             let mut axes = Vec::with_capacity(names.len());
-            for &name in names {
-                let axis = mesh.axis_set(&[cx.str(name)])?[0];
+            for name in names {
+                let axis = mesh.axis_set(&[name])?[0];
                 if std::mem::replace(&mut seen[axis], true) {
-                    return Err(Error::RepeatedAxis(cx.str(name).into()));
+                    return Err(Error::RepeatedAxis(name.as_ref().into()));
                 }
                 axes.push(axis);
             }
             Ok(axes)
         };
         let mut layout = Self::default();
-        for names in &data.dims {
+        for names in dims {
             layout.dims.push(read(names)?);
         }
-        let mut partial = read(&data.partial)?;
+        let mut partial = read(partial)?;
         partial.sort_unstable();
         layout.partial = partial.into_iter().map(|a| (a, Reduction::Sum)).collect();
         Ok(layout)

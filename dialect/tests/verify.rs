@@ -66,6 +66,7 @@ fn the_verifiers_lit_files() {
         "dist-mesh",
         "dist-globals",
         "dist-schedule",
+        "dist-gpt",
     ] {
         let text =
             std::fs::read_to_string(folder.join(file).with_extension("mlir")).expect("the file");

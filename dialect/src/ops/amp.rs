@@ -5,13 +5,15 @@
 use super::infer::{expect_flags, expect_float, expect_ints, expect_one_element};
 use super::parts::{attr, flag, one};
 use super::rules::{LayoutCx, pointwise};
-use super::{AttrDef, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use super::{AttrDef, AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
+use crate::ir::ValueId;
 use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::{DType, TensorType};
 
 const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
+const ON_GRADIENTS: &str = "it works on gradients, after they are taken";
 const GROUP: AttrDef = attr(
     "group",
     AttrKind::I64,
@@ -32,6 +34,7 @@ joined by `dist.any_of`.",
     pretty: SIGNATURE,
     infer: Some(infer_check_finite_and_unscale),
     eval: Some(reference::amp::check_finite_and_unscale),
+    no_gradient: Some(ON_GRADIENTS),
     layout: Some(layout_check_finite_and_unscale),
     ..OpDef::NONE
 };
@@ -82,6 +85,7 @@ scale and counters stay. One op per tensor: those of a group compute the same sc
     pretty: SIGNATURE,
     infer: Some(infer_update_loss_scaling),
     eval: Some(reference::amp::update_loss_scaling),
+    no_gradient: Some(ON_GRADIENTS),
     layout: Some(layout_update_loss_scaling),
     ..OpDef::NONE
 };
@@ -97,6 +101,7 @@ pub const SQUARED_L2_NORM: OpDef = OpDef {
     pretty: SIGNATURE,
     infer: Some(infer_squared_l2_norm),
     eval: Some(reference::amp::squared_l2_norm),
+    gradient: Some(gradient_squared_l2_norm),
     layout: Some(layout_squared_l2_norm),
     ..OpDef::NONE
 };
@@ -113,6 +118,7 @@ pub const CLIP_BY_NORM: OpDef = OpDef {
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same)),
     infer: Some(infer_clip_by_norm),
     eval: Some(reference::amp::clip_by_norm),
+    no_gradient: Some(ON_GRADIENTS),
     layout: Some(layout_clip_by_norm),
     ..OpDef::NONE
 };
@@ -198,6 +204,19 @@ fn layout_squared_l2_norm(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
 /// The norm is that of the local tensor, so pieces stay pieces.
 fn layout_clip_by_norm(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     pointwise(cx, |_| false)
+}
+
+/// `dx = 2 · dout · x`
+fn gradient_squared_l2_norm(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (x, dout) = (cx.operand("x")?, cx.dout("y")?);
+    let mut twice = cx.builder.scaled(dout, 2.0)?;
+    let ty = cx.builder.ty(x)?;
+    if ty.rank() == 0 {
+        let scalar = cx.emit("dist.reshape")?.one(twice);
+        twice = scalar.tensor(&[], ty.dtype).value()?;
+    }
+    let dx = cx.emit("dist.mul")?.one(x).one(twice).value()?;
+    Ok(vec![Some(dx)])
 }
 
 /// The family.

@@ -1,7 +1,9 @@
 //! Attributes as plain values, so that one definition of an op serves the IR and the runtime, which never sees the IR.
 
 use crate::error::Error;
-use crate::ir::{Attr, AttrData, Context, Module, OpId};
+use crate::ir::{Attr, AttrData, Context, Ident, Module, OpId};
+use crate::layout::Layout;
+use crate::mesh::Mesh;
 
 /// A plain attribute value.
 #[derive(Clone, PartialEq, Debug)]
@@ -18,7 +20,7 @@ pub enum Value {
     Ints(Vec<i64>),
     /// An array.
     List(Vec<Value>),
-    /// A dictionary.
+    /// A dictionary. A layout is one of `dims`, a list of axes per dimension, and `partial`, a list of axes.
     Dict(Vec<(String, Value)>),
 }
 
@@ -101,6 +103,17 @@ fn value_at(cx: &Context, attr: Attr, depth: usize) -> Option<Value> {
             .map(|&(name, item)| Some((cx.str(name).to_owned(), value_at(cx, item, depth + 1)?)))
             .collect::<Option<_>>()
             .map(Value::Dict),
+        AttrData::Layout(layout) => {
+            let names = |axes: &[Ident]| {
+                let names = axes.iter().map(|&a| Value::Str(cx.str(a).to_owned()));
+                Value::List(names.collect())
+            };
+            let dims = layout.dims.iter().map(|axes| names(axes)).collect();
+            Some(Value::Dict(vec![
+                ("dims".to_owned(), Value::List(dims)),
+                ("partial".to_owned(), names(&layout.partial)),
+            ]))
+        }
         _ => None,
     }
 }
@@ -186,6 +199,31 @@ impl Attrs<'_> {
             _ => None,
         }
         .ok_or_else(|| lacks(name, "an array of arrays of strings"))
+    }
+
+    /// The layout of a value of this rank; none if the attribute is missing.
+    ///
+    /// # Errors
+    /// `E0301` if it is something else, `E0332` if it is of another rank, `E0322` if the mesh lacks an axis.
+    pub fn layout(self, name: &str, mesh: &Mesh, rank: usize) -> Result<Option<Layout>, Error> {
+        let Some(value) = self.0.get(name) else {
+            return Ok(None);
+        };
+        let Value::Dict(entries) = value else {
+            return Err(lacks(name, "a layout"));
+        };
+        let part = |part: &str| {
+            let entry = entries.iter().find(|e| e.0 == part);
+            entry.map(|e| e.1.clone())
+        };
+        let (Some(Value::List(dims)), Some(partial)) = (part("dims"), part("partial")) else {
+            return Err(lacks(name, "a layout"));
+        };
+        let lists: Option<Vec<Vec<String>>> = dims.into_iter().map(strings).collect();
+        let (Some(dims), Some(partial)) = (lists, strings(partial)) else {
+            return Err(lacks(name, "a layout"));
+        };
+        Layout::from_names(&dims, &partial, mesh, rank).map(Some)
     }
 
     /// A dictionary of integers.

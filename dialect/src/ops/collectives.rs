@@ -19,7 +19,7 @@ use crate::tensor_type::TensorType;
 /// Reductions that collectives know.
 pub const REDUCTIONS: &[&str] = &["sum", "avg", "max", "min", "prod", "any"];
 
-const AXES: AttrDef = attr(
+pub(super) const AXES: AttrDef = attr(
     "axes",
     AttrKind::Axes,
     "the mesh axes of the group, at least one",
@@ -147,58 +147,6 @@ pub const BROADCAST: OpDef = OpDef {
     ..OpDef::NONE
 };
 
-const PEER: AttrDef = attr(
-    "peer",
-    AttrKind::Dict,
-    "axis = index: the other rank's coordinate on these axes; on the others it is this rank's own",
-);
-const TAG: AttrDef = attr(
-    "tag",
-    AttrKind::I64,
-    "pairs a send with its receive among those between the same two ranks",
-);
-
-/// `dist.send`
-pub const SEND: OpDef = OpDef {
-    name: "dist.send",
-    summary: "gives a tensor to another rank",
-    description: "Meets the `dist.recv` of the peer that names this rank and carries the same tag; type and shape agree.",
-    operands: &[one("x", "any tensor")],
-    attrs: &[PEER, TAG],
-    effects: Effects::Communicates,
-    pretty: Pretty::Uniform(Uniform::new(TypeShape::Same)),
-    infer: Some(infer_send),
-    layout: Some(layout_send),
-    ..OpDef::NONE
-};
-
-/// `dist.recv`
-pub const RECV: OpDef = OpDef {
-    name: "dist.recv",
-    summary: "takes a tensor from another rank",
-    description: "Meets the `dist.send` of the peer that names this rank and carries the same tag; type and shape agree.",
-    results: &[one("y", "the sent type")],
-    attrs: &[PEER, TAG],
-    effects: Effects::Communicates,
-    pretty: Pretty::Uniform(Uniform::new(TypeShape::Same)),
-    infer: Some(infer_recv),
-    layout: Some(layout_recv),
-    ..OpDef::NONE
-};
-
-/// `dist.barrier`
-pub const BARRIER: OpDef = OpDef {
-    name: "dist.barrier",
-    summary: "waits for the whole group",
-    description: "No rank of the group passes before all have arrived.",
-    attrs: &[AXES],
-    effects: Effects::Communicates,
-    pretty: Pretty::Uniform(Uniform::new(TypeShape::Nothing).over("axes")),
-    infer: Some(infer_barrier),
-    layout: Some(layout_barrier),
-    ..OpDef::NONE
-};
-
 /// The reduction is one that x's elements have.
 fn check_reduction(cx: &InferCx) -> Result<(), Error> {
     let x = cx.args.one("x")?;
@@ -271,33 +219,6 @@ fn infer_broadcast(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
         );
     }
     Ok(vec![cx.args.one("x")?.clone()])
-}
-
-/// The peer is a rank of the mesh.
-fn check_peer(cx: &InferCx) -> Result<(), Error> {
-    let mesh = cx.mesh()?;
-    for (axis, index) in cx.attrs.int_dict("peer")? {
-        let size = mesh.sizes()[mesh.axis_set(&[&axis])?[0]];
-        if !(0..size as i64).contains(&index) {
-            return Err(Error::IndexOutside { axis, index, size });
-        }
-    }
-    Ok(())
-}
-
-fn infer_send(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
-    check_peer(cx)?;
-    Ok(vec![])
-}
-
-fn infer_recv(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
-    check_peer(cx)?;
-    Ok(vec![cx.given("y")?.clone()])
-}
-
-fn infer_barrier(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
-    cx.group_size()?;
-    Ok(vec![])
 }
 
 fn misused(cx: &LayoutCx, axis: usize, what: &str) -> Error {
@@ -396,21 +317,6 @@ fn layout_broadcast(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     Ok(vec![layout])
 }
 
-fn layout_send(_: &LayoutCx) -> Result<Vec<Layout>, Error> {
-    Ok(vec![])
-}
-
-fn layout_recv(_: &LayoutCx) -> Result<Vec<Layout>, Error> {
-    Err(Error::op(
-        "E0345",
-        "is spread as what its peer sends, which is not known here",
-    ))
-}
-
-fn layout_barrier(_: &LayoutCx) -> Result<Vec<Layout>, Error> {
-    Ok(vec![])
-}
-
 /// What a reduction over the group multiplies the gradient of the result by. A part of a sum has the gradient of the sum; a
 /// replicated operand is summed once per rank, so its gradient counts as often.
 fn reduction_factor(cx: &GradientCx) -> Result<f64, Error> {
@@ -486,7 +392,4 @@ pub static OPS: &[OpDef] = &[
     ALL_GATHER,
     ALL_TO_ALL,
     BROADCAST,
-    SEND,
-    RECV,
-    BARRIER,
 ];

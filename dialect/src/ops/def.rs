@@ -263,7 +263,7 @@ pub type LayoutRule = fn(&LayoutCx) -> Result<Vec<Layout>, Error>;
 /// An op's [`eval`](OpDef::eval).
 pub type Eval = fn(&EvalCx) -> Result<Vec<Tensor>, Error>;
 /// An op's [`combine`](OpDef::combine).
-pub type Combine = fn(&CombineCx) -> Result<Vec<Tensor>, Error>;
+pub type Combine = fn(&CombineCx) -> Result<Vec<Vec<Tensor>>, Error>;
 
 /// One op.
 #[derive(Debug)]
@@ -300,6 +300,8 @@ pub struct OpDef {
     /// How the gradients of the operands follow from those of the results; see [`crate::ops::differentiate`]. An op without it
     /// cannot stand between a parameter and the loss.
     pub gradient: Option<Gradient>,
+    /// Why the op has no [`gradient`](OpDef::gradient), where it has operands and could have one.
+    pub no_gradient: Option<&'static str>,
 }
 
 impl OpDef {
@@ -320,6 +322,7 @@ impl OpDef {
         eval: None,
         combine: None,
         gradient: None,
+        no_gradient: None,
     };
 
     /// `dist`, `func`, …

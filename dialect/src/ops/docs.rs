@@ -13,12 +13,20 @@ const FAMILIES: &[(&str, &str)] = &[
     ("dist.mesh", "Structure"),
     ("dist.matmul", "Linear layers"),
     ("dist.add", "Arithmetic"),
+    ("dist.add_grad", "Gradients of arithmetic"),
     ("dist.scale", "Functions of one tensor"),
+    ("dist.gelu", "Activations"),
     ("dist.reshape", "Arranging one tensor"),
     ("dist.concat", "Joining and splitting"),
     ("dist.reduce_sum", "Reductions"),
     ("dist.layer_norm", "Normalisation"),
+    ("dist.rms_norm", "Root-mean-square normalisation"),
+    ("dist.softmax", "Softmax and loss"),
+    ("dist.embedding", "Tables"),
+    ("dist.dropout", "Dropout"),
+    ("dist.attention", "Attention"),
     ("dist.all_reduce", "Collectives"),
+    ("dist.send", "Sending and waiting"),
     ("dist.check_finite_and_unscale", "Loss scaling and clipping"),
     ("dist.sgd", "Optimizers"),
     ("dist.fill", "Constants and random numbers"),
@@ -164,8 +172,12 @@ fn uniform_form(def: &OpDef, uniform: &Uniform) -> String {
     if !def.operands.is_empty() {
         let _ = write!(form, " {}", values(def.operands));
     }
-    if uniform.over.is_some() {
-        form.push_str(" over [\"axis\", …]");
+    if let Some(over) = uniform.over {
+        let may_be_absent = |a: &AttrDef| a.name == over && a.default.is_some();
+        form.push_str(match def.attrs.iter().any(may_be_absent) {
+            true => " [over [\"axis\", …]]",
+            false => " over [\"axis\", …]",
+        });
     }
     let shown = [uniform.symbol, uniform.word, uniform.over];
     let typed = |name: &str| uniform.types == TypeShape::Attr("type") && name == "type";

@@ -1,7 +1,7 @@
-//! Elementwise ops of several tensors: arithmetic with broadcast, its gradients, sums and ors.
+//! Elementwise ops of several tensors: arithmetic with broadcast, sums and ors.
 
-use super::infer::{broadcast, expect_flags, expect_number, expect_shape, same_dtype};
-use super::parts::{one, optional, variadic};
+use super::infer::{broadcast, expect_flags, expect_number, same_dtype};
+use super::parts::{FLAGS, one, variadic};
 use super::rules::{AxisCx, LayoutCx, Term, labels};
 use super::{Effects, GradientCx, InferCx, OpDef, Pretty, Traits, TypeShape, Uniform};
 use crate::error::Error;
@@ -53,6 +53,7 @@ pub const SUB: OpDef = OpDef {
     description: "`c = a − b`, with numpy broadcast; sharding as in `dist.add`.",
     infer: Some(infer_numbers),
     eval: Some(reference::elementwise::sub),
+    gradient: Some(gradient_sub),
     layout: Some(layout_add),
     ..BINARY
 };
@@ -65,6 +66,7 @@ pub const MUL: OpDef = OpDef {
     traits: COMMUTATIVE,
     infer: Some(infer_binary),
     eval: Some(reference::elementwise::mul),
+    gradient: Some(gradient_mul),
     layout: Some(layout_mul),
     ..BINARY
 };
@@ -77,6 +79,7 @@ pub const DIV: OpDef = OpDef {
 `c = a / b`, with numpy broadcast; integers round towards zero, and dividing by zero gives zero. Only a may be partial.",
     infer: Some(infer_numbers),
     eval: Some(reference::elementwise::div),
+    gradient: Some(gradient_div),
     layout: Some(layout_div),
     ..BINARY
 };
@@ -89,55 +92,9 @@ pub const MAXIMUM: OpDef = OpDef {
     traits: COMMUTATIVE,
     infer: Some(infer_binary),
     eval: Some(reference::elementwise::maximum),
+    gradient: Some(gradient_maximum),
     layout: Some(layout_maximum),
     ..BINARY
-};
-
-/// `dist.add_grad`
-pub const ADD_GRAD: OpDef = OpDef {
-    name: "dist.add_grad",
-    summary: "gradients of a sum",
-    description: "\
-da is dout summed over the dimensions along which a was broadcast, db likewise. The values of a and b are not read, only \
-their shapes.",
-    operands: &[
-        one("a", "as in the forward op"),
-        one("b", "as in the forward op"),
-        one("dout", "gradient of the sum"),
-    ],
-    results: &[
-        optional("da", "gradient of a, a's type"),
-        optional("db", "gradient of b, b's type"),
-    ],
-    effects: Effects::Pure,
-    pretty: SIGNATURE,
-    infer: Some(infer_grad),
-    eval: Some(reference::elementwise::add_grad),
-    layout: Some(layout_add_grad),
-    ..OpDef::NONE
-};
-
-/// `dist.mul_grad`
-pub const MUL_GRAD: OpDef = OpDef {
-    name: "dist.mul_grad",
-    summary: "gradients of a product",
-    description: "\
-da is `dout · b` summed over the dimensions along which a was broadcast, db is `dout · a` summed likewise.",
-    operands: &[
-        one("a", "as in the forward op"),
-        one("b", "as in the forward op"),
-        one("dout", "gradient of the product"),
-    ],
-    results: &[
-        optional("da", "gradient of a, a's type"),
-        optional("db", "gradient of b, b's type"),
-    ],
-    effects: Effects::Pure,
-    pretty: SIGNATURE,
-    infer: Some(infer_grad),
-    eval: Some(reference::elementwise::mul_grad),
-    layout: Some(layout_mul_grad),
-    ..OpDef::NONE
 };
 
 /// `dist.sum`
@@ -151,6 +108,7 @@ pub const SUM: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_sum),
     eval: Some(reference::elementwise::sum),
+    gradient: Some(gradient_sum),
     layout: Some(layout_sum),
     ..OpDef::NONE
 };
@@ -166,11 +124,12 @@ pub const ANY_OF: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_any_of),
     eval: Some(reference::elementwise::any_of),
+    no_gradient: Some(FLAGS),
     layout: Some(layout_any_of),
     ..OpDef::NONE
 };
 
-fn infer_binary(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+pub(super) fn infer_binary(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     same_dtype(cx, "a", "b")?;
     let (a, b) = (cx.args.one("a")?, cx.args.one("b")?);
     Ok(vec![TensorType::new(
@@ -182,20 +141,6 @@ fn infer_binary(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
 fn infer_numbers(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     expect_number("a", cx.args.one("a")?)?;
     infer_binary(cx)
-}
-
-fn infer_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
-    expect_number("a", cx.args.one("a")?)?;
-    let c = &infer_binary(cx)?[0];
-    same_dtype(cx, "a", "dout")?;
-    expect_shape("dout", cx.args.one("dout")?, &c.shape)?;
-    let mut results = Vec::new();
-    for (operand, result) in [("a", "da"), ("b", "db")] {
-        if cx.wants(result) {
-            results.push(cx.args.one(operand)?.clone());
-        }
-    }
-    Ok(results)
 }
 
 /// All operands have one type.
@@ -260,38 +205,6 @@ fn layout_maximum(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     })
 }
 
-fn layout_add_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
-    let shape = &cx.args.one("dout")?.ty.shape;
-    cx.per_axis(|ax| {
-        let dout = ax.broadcast("dout", shape)?;
-        let mut spreads = Vec::new();
-        for (operand, result) in [("a", "da"), ("b", "db")] {
-            let operand = ax.broadcast(operand, shape)?;
-            ax.shape_of(&operand, &dout)?;
-            if cx.results.has(result) {
-                spreads.push(ax.sum_of(&dout, &operand.labels)?);
-            }
-        }
-        Ok(spreads)
-    })
-}
-
-fn layout_mul_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
-    let shape = &cx.args.one("dout")?.ty.shape;
-    cx.per_axis(|ax| {
-        let dout = ax.broadcast("dout", shape)?;
-        let (a, b) = (ax.broadcast("a", shape)?, ax.broadcast("b", shape)?);
-        let mut spreads = Vec::new();
-        for (operand, other, result) in [(&a, &b, "da"), (&b, &a, "db")] {
-            ax.shape_of(operand, &dout)?;
-            if cx.results.has(result) {
-                spreads.push(ax.product(&dout, other, &operand.labels)?);
-            }
-        }
-        Ok(spreads)
-    })
-}
-
 /// One term for each of `xs`, dimensions labelled alike.
 pub(super) fn terms(ax: &AxisCx) -> Vec<Term> {
     let xs = ax.cx.args.many("xs").iter();
@@ -344,5 +257,44 @@ fn gradient_add(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
         .groups()
 }
 
+fn gradient_sub(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let gradients = gradient_add(cx)?;
+    let [da, db] = gradients[..] else {
+        return Ok(gradients);
+    };
+    let db = match db.filter(|_| cx.needs("b")) {
+        Some(db) => Some(cx.builder.scaled(db, -1.0)?),
+        None => None,
+    };
+    Ok(vec![da, db])
+}
+
+/// The rule of an op of a and b whose gradient op takes both.
+fn of_both(cx: &mut GradientCx, gradient: &str) -> Result<Vec<Option<ValueId>>, Error> {
+    let (a, b, dout) = (cx.operand("a")?, cx.operand("b")?, cx.dout("c")?);
+    let wants = [cx.needs("a"), cx.needs("b")];
+    cx.emit(gradient)?
+        .each(&[a, b, dout])
+        .wants(&wants)
+        .groups()
+}
+
+fn gradient_mul(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    of_both(cx, "dist.mul_grad")
+}
+
+fn gradient_div(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    of_both(cx, "dist.div_grad")
+}
+
+fn gradient_maximum(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    of_both(cx, "dist.maximum_grad")
+}
+
+fn gradient_sum(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let dout = cx.dout("y")?;
+    Ok(vec![Some(dout); cx.operands("xs").len()])
+}
+
 /// The family.
-pub static OPS: &[OpDef] = &[ADD, SUB, MUL, DIV, MAXIMUM, ADD_GRAD, MUL_GRAD, SUM, ANY_OF];
+pub static OPS: &[OpDef] = &[ADD, SUB, MUL, DIV, MAXIMUM, SUM, ANY_OF];

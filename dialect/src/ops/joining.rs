@@ -5,9 +5,9 @@ use super::infer::{same_dtype, shape};
 use super::parts::{attr, one, variadic};
 use super::rules::{AxisCx, LayoutCx, Term, labels};
 use super::shape::dimension;
-use super::{AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use super::{AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
-use crate::ir::DYNAMIC;
+use crate::ir::{DYNAMIC, ValueId};
 use crate::layout::{Layout, Spread};
 use crate::reference;
 use crate::tensor_type::{TensorType, shapes_agree};
@@ -27,6 +27,7 @@ The extents along `dim` add up; all operands have one type. Unlike shapes are jo
     pretty: SIGNATURE,
     infer: Some(infer_concat),
     eval: Some(reference::shape::concat),
+    gradient: Some(gradient_concat),
     layout: Some(layout_concat),
     ..OpDef::NONE
 };
@@ -43,6 +44,7 @@ pub const CONCAT_PAIR: OpDef = OpDef {
     pretty: SIGNATURE,
     infer: Some(infer_concat_pair),
     eval: Some(reference::shape::concat_pair),
+    gradient: Some(gradient_concat_pair),
     layout: Some(layout_concat_pair),
     ..OpDef::NONE
 };
@@ -59,6 +61,7 @@ pub const SPLIT: OpDef = OpDef {
     pretty: SIGNATURE,
     infer: Some(infer_split),
     eval: Some(reference::shape::split),
+    gradient: Some(gradient_split),
     layout: Some(layout_split),
     ..OpDef::NONE
 };
@@ -75,6 +78,7 @@ pub const STACK: OpDef = OpDef {
     pretty: SIGNATURE,
     infer: Some(infer_stack),
     eval: Some(reference::shape::stack),
+    gradient: Some(gradient_stack),
     layout: Some(layout_stack),
     ..OpDef::NONE
 };
@@ -200,6 +204,94 @@ fn layout_stack(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
             spread => spread,
         }])
     })
+}
+
+fn gradient_concat(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (op, dout) = (cx.op(), cx.dout("y")?);
+    let parts = cx.operands("xs").len();
+    let split = cx.emit("dist.split")?.one(dout).like(op, &["dim"]);
+    let split = split.counts(&[parts]).build()?;
+    let module = cx.builder.rewriter.module();
+    Ok(module.results(split).map(Some).collect())
+}
+
+/// `size` elements of a dimension of a value, from `start` on.
+fn window(
+    cx: &mut GradientCx,
+    value: ValueId,
+    dim: i64,
+    [start, size]: [i64; 2],
+) -> Result<ValueId, Error> {
+    let everywhere = cx.cx().array(&[cx.cx().array(&[])]);
+    cx.emit("dist.slice")?
+        .one(value)
+        .ints("dims", &[dim])
+        .ints("starts", &[start])
+        .ints("sizes", &[size])
+        .attr("axes", everywhere)
+        .value()
+}
+
+fn gradient_concat_pair(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (dim, dout) = (cx.attrs(|a| a.int("dim"))?, cx.dout("y")?);
+    let mut start = 0;
+    let mut gradients = Vec::new();
+    for name in ["a", "b"] {
+        let size = cx.builder.ty(cx.operand(name)?)?.shape[dim as usize];
+        gradients.push(match cx.needs(name) {
+            true => Some(window(cx, dout, dim, [start, size])?),
+            false => None,
+        });
+        start += size;
+    }
+    Ok(gradients)
+}
+
+/// The parts' gradients joined; where parts are not used, those that are stand between zeros.
+fn gradient_split(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (x, op) = (cx.operand("x")?, cx.op());
+    let mut parts = cx.raw_douts("parts");
+    for part in parts.iter_mut().flatten() {
+        *part = cx.builder.reduced(*part)?;
+    }
+    if let Some(all) = parts.iter().copied().collect::<Option<Vec<_>>>() {
+        let joined = cx.emit("dist.concat")?.many(&all).like(op, &["dim"]);
+        return Ok(vec![Some(joined.value()?)]);
+    }
+    let dim = cx.attrs(|a| a.int("dim"))?;
+    let everywhere = cx.cx().array(&[cx.cx().array(&[])]);
+    let mut padded = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let Some(part) = *part else {
+            continue;
+        };
+        let size = cx.builder.ty(part)?.shape[dim as usize];
+        let window = cx.emit("dist.slice_grad")?.one(x).one(part);
+        let window = window
+            .ints("dims", &[dim])
+            .ints("starts", &[index as i64 * size])
+            .ints("sizes", &[size])
+            .attr("axes", everywhere);
+        padded.push(window.value()?);
+    }
+    Ok(vec![match padded[..] {
+        [] => None,
+        [only] => Some(only),
+        _ => Some(cx.emit("dist.sum")?.many(&padded).value()?),
+    }])
+}
+
+fn gradient_stack(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (dim, dout) = (cx.attrs(|a| a.int("dim"))?, cx.dout("y")?);
+    let xs = cx.operands("xs");
+    let mut gradients = Vec::new();
+    for (index, &x) in xs.iter().enumerate() {
+        let ty = cx.builder.ty(x)?;
+        let slice = window(cx, dout, dim, [index as i64, 1])?;
+        let back = cx.emit("dist.reshape")?.one(slice);
+        gradients.push(Some(back.tensor(&ty.shape, ty.dtype).value()?));
+    }
+    Ok(gradients)
 }
 
 /// The family.

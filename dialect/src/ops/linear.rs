@@ -1,7 +1,7 @@
 //! Linear layers: matrix products, their gradients, and the fused forms that one GPU kernel computes.
 
 use super::infer::{broadcast, expect_float, expect_shape, same_dtype, same_type, shape};
-use super::parts::{attr, flag, one, optional};
+use super::parts::{SECOND_ORDER, attr, flag, one, optional};
 use super::rules::{LayoutCx, Term, broadcast_labels};
 use super::{AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
@@ -60,6 +60,7 @@ given transposed, and summed over the batch dimensions along which the operand w
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature)),
     infer: Some(infer_matmul_grad),
     eval: Some(reference::linear::matmul_grad),
+    no_gradient: Some(SECOND_ORDER),
     layout: Some(layout_matmul_grad),
     ..OpDef::NONE
 };
@@ -97,6 +98,7 @@ RELU_AUX_BIAS, GELU_AUX_BIAS (`gelu_tanh`), and Paddle's `fused_gemm_epilogue`."
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature).word("activation")),
     infer: Some(infer_fused_linear),
     eval: Some(reference::linear::fused_linear),
+    gradient: Some(gradient_fused_linear),
     layout: Some(layout_fused_linear),
     ..OpDef::NONE
 };
@@ -137,6 +139,7 @@ DRELU and BGRADB.",
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature).word("activation")),
     infer: Some(infer_fused_linear_grad),
     eval: Some(reference::linear::fused_linear_grad),
+    no_gradient: Some(SECOND_ORDER),
     layout: Some(layout_fused_linear_grad),
     ..OpDef::NONE
 };
@@ -418,6 +421,66 @@ fn gradient_matmul(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
         .like(op, &["transpose_a", "transpose_b"])
         .wants(&wants)
         .groups()
+}
+
+/// First the gradient of the pre-activation, then that of a layer without activation.
+fn gradient_fused_linear(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (op, mut dout) = (cx.op(), cx.dout_optional("out")?);
+    let (x, w) = (cx.operand("x")?, cx.operand("w")?);
+    let bias = cx.optional("bias");
+    let activation = cx.attrs(|a| a.string("activation"))?;
+    if let (Some(given), false) = (dout, activation == "none") {
+        let aux = match cx.result("aux") {
+            Ok(aux) => aux,
+            Err(_) => {
+                let none = cx.cx().string("none");
+                let again = cx.emit("dist.fused_linear")?.one(x).one(w).optional(bias);
+                again
+                    .like(op, &["transpose_a", "transpose_b"])
+                    .attr("activation", none)
+                    .wants(&[true, false])
+                    .value()?
+            }
+        };
+        let gradient = match activation.as_str() {
+            "relu" => cx.emit("dist.relu_grad")?,
+            _ => {
+                let approximate = activation == "gelu_tanh";
+                let gelu = cx.emit("dist.gelu_grad")?;
+                gelu.bool("approximate", approximate)
+            }
+        };
+        dout = Some(gradient.one(aux).one(given).value()?);
+    }
+    if cx.raw_douts("aux").iter().any(Option::is_some) {
+        let direct = cx.dout("aux")?;
+        dout = Some(match dout {
+            Some(dout) => cx.emit("dist.add")?.one(dout).one(direct).value()?,
+            None => direct,
+        });
+    }
+    let Some(dout) = dout else {
+        return Ok(vec![]);
+    };
+    let none = cx.cx().string("none");
+    let wants = [cx.needs("x"), cx.needs("w"), cx.needs("bias")];
+    let mut gradients = cx
+        .emit("dist.fused_linear_grad")?
+        .each(&[x, w, dout])
+        .many(&[])
+        .many(&[])
+        .like(op, &["transpose_a", "transpose_b"])
+        .attr("activation", none)
+        .wants(&wants)
+        .groups()?;
+    for (gradient, of) in gradients.iter_mut().zip([Some(x), Some(w), bias]) {
+        if let (Some(value), Some(of)) = (*gradient, of) {
+            let dtype = cx.builder.ty(of)?.dtype;
+            *gradient = Some(cx.builder.cast(value, dtype)?);
+        }
+    }
+    gradients.truncate(2 + usize::from(bias.is_some()));
+    Ok(gradients)
 }
 
 /// The family.

@@ -1,15 +1,19 @@
 //! What each op means. One file per family; one block defines one op, and everything else reads these blocks: the verifier,
 //! the printer, the passes, the reference device, `docs/dialect.md` and `dist.irdl.mlir`.
 
+pub mod activations;
 pub mod amp;
 mod args;
+pub mod attention;
 mod attributes;
 pub(crate) mod classes;
 pub mod collectives;
 pub(crate) mod conform;
 mod def;
 mod docs;
+pub mod dropout;
 pub mod elementwise;
+pub mod elementwise_grads;
 mod gradient;
 mod groups;
 mod infer;
@@ -17,15 +21,19 @@ pub mod init;
 mod irdl;
 pub mod joining;
 pub mod linear;
+pub mod lookup;
 pub mod normalisation;
 pub mod optimizers;
 mod parts;
 pub mod reduce;
+pub mod rms_norm;
 mod rules;
 pub mod schedule;
 mod scopes;
 pub mod shape;
+pub mod softmax;
 pub mod structure;
+pub mod transfer;
 pub mod unary;
 pub mod upstream;
 
@@ -60,12 +68,20 @@ pub static ALL: &[&[OpDef]] = &[
     schedule::OPS,
     linear::OPS,
     elementwise::OPS,
+    elementwise_grads::OPS,
     unary::OPS,
+    activations::OPS,
     shape::OPS,
     joining::OPS,
     reduce::OPS,
     normalisation::OPS,
+    rms_norm::OPS,
+    softmax::OPS,
+    lookup::OPS,
+    dropout::OPS,
+    attention::OPS,
     collectives::OPS,
+    transfer::OPS,
     amp::OPS,
     optimizers::OPS,
     init::OPS,

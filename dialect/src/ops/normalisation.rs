@@ -1,17 +1,19 @@
 //! Normalisation layers and their gradients.
 
 use super::infer::{expect_float, expect_shape, same_type, shape};
-use super::parts::{attr, one, optional};
+use super::parts::{SECOND_ORDER, attr, one, optional};
 use super::rules::{AxisCx, LayoutCx, labels};
-use super::{AttrDef, AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use super::{AttrDef, AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
+use crate::ir::ValueId;
 use crate::layout::{Layout, Spread};
 use crate::reference;
 use crate::tensor_type::{DType, TensorType, extents_agree, shapes_agree};
 
 const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
 
-const ATTRS: &[AttrDef] = &[
+/// Attributes of all normalisations.
+pub(super) const ATTRS: &[AttrDef] = &[
     attr(
         "begin_norm_axis",
         AttrKind::I64,
@@ -44,6 +46,7 @@ normalised dimensions must not be sharded.",
     pretty: SIGNATURE,
     infer: Some(infer_layer_norm),
     eval: Some(reference::normalisation::layer_norm),
+    gradient: Some(gradient_layer_norm),
     layout: Some(layout_layer_norm),
     ..OpDef::NONE
 };
@@ -74,6 +77,7 @@ partial.",
     pretty: SIGNATURE,
     infer: Some(infer_layer_norm_grad),
     eval: Some(reference::normalisation::layer_norm_grad),
+    no_gradient: Some(SECOND_ORDER),
     layout: Some(layout_layer_norm_grad),
     ..OpDef::NONE
 };
@@ -87,7 +91,7 @@ pub(crate) fn statistics_dtype(x: DType) -> DType {
 }
 
 /// The shape of the rows of x; scale and bias fit its features.
-fn rows<'a>(cx: &InferCx<'a>) -> Result<&'a [i64], Error> {
+pub(super) fn rows<'a>(cx: &InferCx<'a>) -> Result<&'a [i64], Error> {
     let x = cx.args.one("x")?;
     expect_float("x", x)?;
     let axis = cx.attrs.int("begin_norm_axis")?;
@@ -146,7 +150,7 @@ fn infer_layer_norm_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
 }
 
 /// The features are whole, and so are scale and bias.
-fn check_features(ax: &AxisCx, axis: usize) -> Result<(), Error> {
+pub(super) fn check_features(ax: &AxisCx, axis: usize) -> Result<(), Error> {
     for name in ["scale", "bias"] {
         if ax.cx.args.has(name) {
             ax.whole(name)?;
@@ -200,6 +204,27 @@ fn layout_layer_norm_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
         }
         Ok(spreads)
     })
+}
+
+fn gradient_layer_norm(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    cx.unused(&["mean", "variance"])?;
+    let (op, x, dy) = (cx.op(), cx.operand("x")?, cx.dout("y")?);
+    let (scale, bias) = (cx.optional("scale"), cx.optional("bias"));
+    let saved = [cx.result("mean")?, cx.result("variance")?, dy];
+    let wants = ["x", "scale", "bias"].map(|name| cx.needs(name));
+    let gradients = cx
+        .emit("dist.layer_norm_grad")?
+        .one(x)
+        .optional(scale)
+        .optional(bias)
+        .each(&saved)
+        .like(op, &["begin_norm_axis", "epsilon"])
+        .wants(&wants)
+        .groups()?;
+    let [dx, dscale, dbias] = gradients[..] else {
+        return Ok(gradients);
+    };
+    Ok(cx.gradients(&[("x", dx), ("scale", dscale), ("bias", dbias)]))
 }
 
 /// The family.

@@ -35,6 +35,7 @@ const NEW_MASTER: Group = optional("new_master", "master's type; present if mast
 const OPTIMIZER: OpDef = OpDef {
     effects: Effects::Pure,
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Signature)),
+    no_gradient: Some("it updates a parameter, after gradients are taken"),
     ..OpDef::NONE
 };
 

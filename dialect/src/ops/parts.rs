@@ -2,6 +2,11 @@
 
 use super::{AttrDef, AttrDefault, AttrKind, Count, Group};
 
+/// Why gradient ops have no gradient.
+pub(super) const SECOND_ORDER: &str = "gradients of gradients are not built";
+/// Why flags have no gradient.
+pub(super) const FLAGS: &str = "flags do not vary";
+
 /// Exactly one value.
 pub(super) const fn one(name: &'static str, doc: &'static str) -> Group {
     Group {

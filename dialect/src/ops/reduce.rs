@@ -2,8 +2,10 @@
 
 use super::attributes::Attrs;
 use super::gradient::of_input;
-use super::infer::{expect_flags, expect_float, expect_number, expect_shape, same_dtype};
-use super::parts::{attr, flag, one};
+use super::infer::{
+    expect_flags, expect_float, expect_number, expect_shape, same_dtype, same_type,
+};
+use super::parts::{FLAGS, SECOND_ORDER, attr, flag, one};
 use super::rules::LayoutCx;
 use super::shape::distinct_dimensions;
 use super::{AttrDef, AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform};
@@ -39,6 +41,7 @@ const GRADIENT: OpDef = OpDef {
         one("dout", "gradient of its output"),
     ],
     results: &[one("dx", "x's type")],
+    no_gradient: Some(SECOND_ORDER),
     ..REDUCTION
 };
 
@@ -50,6 +53,7 @@ pub const REDUCE_SUM: OpDef = OpDef {
     infer: Some(infer_number),
     eval: Some(reference::reduce::sum),
     layout: Some(layout_sum),
+    gradient: Some(gradient_sum),
     ..REDUCTION
 };
 
@@ -73,6 +77,7 @@ pub const REDUCE_MAX: OpDef = OpDef {
     infer: Some(infer_number),
     eval: Some(reference::reduce::max),
     layout: Some(layout_max),
+    gradient: Some(gradient_max),
     ..REDUCTION
 };
 
@@ -83,6 +88,7 @@ pub const REDUCE_ANY: OpDef = OpDef {
     description: "`y = x₀ or x₁ or …` over `dims`, on `i1`. Reducing a sharded dimension gives a partial or.",
     infer: Some(infer_flags),
     eval: Some(reference::reduce::any),
+    no_gradient: Some(FLAGS),
     layout: Some(layout_any),
     ..REDUCTION
 };
@@ -106,6 +112,24 @@ pub const REDUCE_MEAN_GRAD: OpDef = OpDef {
     infer: Some(infer_grad),
     eval: Some(reference::reduce::mean_grad),
     layout: Some(layout_grad),
+    ..GRADIENT
+};
+
+/// `dist.reduce_max_grad`
+pub const REDUCE_MAX_GRAD: OpDef = OpDef {
+    name: "dist.reduce_max_grad",
+    summary: "gradient of reduce_max",
+    description: "\
+dx is dout where x is the maximum y, shared equally among equals, and 0 elsewhere. Where a reduced dimension is cut, equals on \
+different ranks are not known to each other: each rank shares among its own.",
+    operands: &[
+        one("x", "input of the forward op"),
+        one("y", "output of the forward op"),
+        one("dout", "gradient of its output"),
+    ],
+    infer: Some(infer_max_grad),
+    eval: Some(reference::reduce::max_grad),
+    layout: Some(layout_max_grad),
     ..GRADIENT
 };
 
@@ -147,6 +171,11 @@ fn infer_float(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
 fn infer_flags(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     expect_flags("x", cx.args.one("x")?)?;
     Ok(vec![reduced(cx)?])
+}
+
+fn infer_max_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    same_type(cx, "y", "dout")?;
+    infer_grad(cx)
 }
 
 fn infer_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
@@ -223,8 +252,47 @@ fn layout_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     })
 }
 
+/// As `layout_grad`; y is spread as what is left of x.
+fn layout_max_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let kept = kept(cx)?;
+    let layouts = layout_grad(cx)?;
+    cx.per_axis(|ax| {
+        let (x, y) = (ax.spread("x")?, ax.spread("y")?);
+        let expected = match x {
+            Spread::Partial(r) => return Err(ax.partial_error("x", r)),
+            Spread::Own => return Err(ax.own_error("x")),
+            Spread::Sharded(d) => kept[d].map_or(Spread::Replicated, Spread::Sharded),
+            Spread::Replicated => x,
+        };
+        match y {
+            _ if y == expected => Ok(vec![layouts[0].on(ax.axis)]),
+            Spread::Partial(r) => Err(ax.partial_error("y", r)),
+            Spread::Own => Err(ax.own_error("y")),
+            Spread::Sharded(d) => Err(ax.sharded_error("y", d)),
+            Spread::Replicated => Err(Error::op(
+                "E0340",
+                format!(
+                    "reads 'x', which axis '{}' cuts, together with 'y', which is whole",
+                    ax.axis_name()
+                ),
+            )),
+        }
+    })
+}
+
+fn gradient_sum(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    of_input(cx, "dist.reduce_sum_grad", &["dims", "keep_dims"])
+}
+
 fn gradient_mean(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
     of_input(cx, "dist.reduce_mean_grad", &["dims", "keep_dims"])
+}
+
+fn gradient_max(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (x, y, op) = (cx.operand("x")?, cx.result("y")?, cx.op());
+    let dout = cx.dout("y")?;
+    let dx = cx.emit("dist.reduce_max_grad")?.each(&[x, y, dout]);
+    Ok(vec![Some(dx.like(op, &["dims", "keep_dims"]).value()?)])
 }
 
 /// The family.
@@ -235,4 +303,5 @@ pub static OPS: &[OpDef] = &[
     REDUCE_ANY,
     REDUCE_SUM_GRAD,
     REDUCE_MEAN_GRAD,
+    REDUCE_MAX_GRAD,
 ];

@@ -1,17 +1,20 @@
 //! Ops that arrange the elements of one tensor anew.
 
 use super::attributes::Attrs;
-use super::infer::{expect_static, shape};
-use super::parts::{attr, one};
+use super::infer::{expect_shape, expect_static, same_dtype, shape};
+use super::parts::{SECOND_ORDER, attr, one};
 use super::rules::{AxisCx, LayoutCx};
-use super::{AttrKind, Effects, InferCx, OpDef, Pretty, TypeShape, Uniform};
+use super::{AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform};
 use crate::error::Error;
-use crate::ir::DYNAMIC;
-use crate::layout::{Layout, Spread};
+use crate::ir::{DYNAMIC, ValueId};
+use crate::layout::{Layout, Reduction, Spread};
 use crate::reference;
 use crate::tensor_type::TensorType;
 
 const SIGNATURE: Pretty = Pretty::Uniform(Uniform::new(TypeShape::Signature));
+
+/// A note on a reshape: of the dimensions that a cut one may have become, it is the outermost, though its extent is 1.
+pub const OUTERMOST: &str = "dist.outermost";
 
 /// `dist.reshape`
 pub const RESHAPE: OpDef = OpDef {
@@ -19,13 +22,15 @@ pub const RESHAPE: OpDef = OpDef {
     summary: "the same elements, in row-major order, in another shape",
     description: "\
 The result type says which shape; the number of elements stays. A sharded dimension may be merged with those after it or be \
-split, if it is (or stays) the outermost of its part.",
+split, if it is (or stays) the outermost of its part. Where a piece of extent n becomes 1×n, the dimension of extent n counts as cut, \
+unless `dist.outermost = true` says that it is the other one: so it is where a rank has one of several heads.",
     operands: &[one("x", "any tensor")],
     results: &[one("y", "as many elements")],
     effects: Effects::Pure,
     pretty: SIGNATURE,
     infer: Some(infer_reshape),
     eval: Some(reference::shape::reshape),
+    gradient: Some(gradient_reshape),
     layout: Some(layout_reshape),
     ..OpDef::NONE
 };
@@ -46,6 +51,7 @@ pub const TRANSPOSE: OpDef = OpDef {
     pretty: SIGNATURE,
     infer: Some(infer_transpose),
     eval: Some(reference::shape::transpose),
+    gradient: Some(gradient_transpose),
     layout: Some(layout_transpose),
     ..OpDef::NONE
 };
@@ -82,7 +88,30 @@ that axis: the inverse of `dist.all_gather`.",
     pretty: SIGNATURE,
     infer: Some(infer_slice),
     eval: Some(reference::shape::slice),
+    gradient: Some(gradient_slice),
     layout: Some(layout_slice),
+    ..OpDef::NONE
+};
+
+/// `dist.slice_grad`
+pub const SLICE_GRAD: OpDef = OpDef {
+    name: "dist.slice_grad",
+    summary: "gradient of slice",
+    description: "\
+dx has x's shape: dout where the window of the forward op was, 0 elsewhere. Where the window is a different one on each rank, dx \
+is a partial sum.",
+    operands: &[
+        one("x", "input of the forward op; only its shape is read"),
+        one("dout", "gradient of its output"),
+    ],
+    results: &[one("dx", "x's type")],
+    attrs: SLICE.attrs,
+    effects: Effects::Pure,
+    pretty: SIGNATURE,
+    infer: Some(infer_slice_grad),
+    eval: Some(reference::shape::slice_grad),
+    no_gradient: Some(SECOND_ORDER),
+    layout: Some(layout_slice_grad),
     ..OpDef::NONE
 };
 
@@ -215,6 +244,12 @@ fn infer_slice(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     Ok(vec![y])
 }
 
+fn infer_slice_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    same_dtype(cx, "x", "dout")?;
+    expect_shape("dout", cx.args.one("dout")?, &infer_slice(cx)?[0].shape)?;
+    Ok(vec![cx.args.one("x")?.clone()])
+}
+
 /// A rule for ops that move the elements of `x` without combining them: `dim` says where a cut dimension goes.
 fn moved(
     cx: &LayoutCx,
@@ -228,8 +263,9 @@ fn moved(
 
 fn layout_reshape(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     let (x, y) = (&cx.args.one("x")?.ty.shape, &cx.results.one("y")?.shape);
+    let outermost = cx.attrs.bool(OUTERMOST).unwrap_or(false);
     moved(cx, |ax, dim| {
-        reshaped_dimension(x, y, dim).ok_or_else(|| {
+        reshaped_dimension(x, y, dim, outermost).ok_or_else(|| {
             Error::op(
                 "E0340",
                 format!(
@@ -246,7 +282,7 @@ fn layout_reshape(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
 
 /// Where a cut dimension goes in a reshape of the local shape: shapes are taken apart into runs with equal products, and the dimension
 /// must come first in its run, apart from dimensions of extent 1.
-fn reshaped_dimension(from: &[i64], to: &[i64], dim: usize) -> Option<usize> {
+fn reshaped_dimension(from: &[i64], to: &[i64], dim: usize, outermost: bool) -> Option<usize> {
     if from.contains(&DYNAMIC) || to.contains(&DYNAMIC) {
         return None;
     }
@@ -257,6 +293,7 @@ fn reshaped_dimension(from: &[i64], to: &[i64], dim: usize) -> Option<usize> {
     let mut candidates = candidates.peekable();
     let first = *candidates.peek()?;
     match from[dim] {
+        _ if outermost => Some(first),
         1 => candidates.find(|&d| to[d] == 1).or(Some(first)),
         _ => candidates.find(|&d| to[d] != 1),
     }
@@ -306,5 +343,92 @@ fn layout_slice(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     Ok(vec![layout])
 }
 
+/// The zeros of the ranks along an axis that shifts the window complement each other.
+fn layout_slice_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    let x = cx.args.one("x")?;
+    let dims = distinct_dimensions(cx.attrs, "dims", x.ty.rank())?;
+    let mut shifting = vec![None; cx.mesh.axes().len()];
+    for (&dim, names) in dims.iter().zip(cx.attrs.string_lists("axes")?) {
+        for axis in cx.mesh.axis_set(&names)? {
+            shifting[axis] = Some(dim);
+        }
+    }
+    cx.per_axis(|ax| {
+        let (x, dout) = (ax.spread("x")?, ax.spread("dout")?);
+        let spread = match (shifting[ax.axis], dout) {
+            (_, Spread::Own) => return Err(ax.own_error("dout")),
+            (_, Spread::Partial(r)) if !r.is_linear() => return Err(ax.partial_error("dout", r)),
+            (Some(dim), Spread::Sharded(d)) if d == dim => Spread::Partial(Reduction::Sum),
+            (Some(dim), _) => {
+                let message = format!(
+                    "has a window of its own on each rank along axis '{}', but 'dout' is not cut there along dimension {dim}",
+                    ax.axis_name()
+                );
+                return Err(Error::op("E0340", message));
+            }
+            (None, Spread::Sharded(d)) if dims.contains(&d) => {
+                return Err(ax.sharded_error("dout", d));
+            }
+            (None, _) => dout,
+        };
+        match x {
+            Spread::Sharded(d) if spread != x => Err(ax.sharded_error("x", d)),
+            _ => Ok(vec![spread]),
+        }
+    })
+}
+
+/// Back to x's shape. A dimension that is cut down to extent 1 is not taken for one that never was longer.
+fn gradient_reshape(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (x, dout) = (cx.operand("x")?, cx.dout("y")?);
+    let ty = cx.builder.ty(x)?;
+    let layout = cx.builder.layout(x)?;
+    let single = |(d, axes): (usize, &Vec<usize>)| {
+        ty.shape[d] == 1 && axes.iter().any(|&a| cx.mesh().sizes()[a] > 1)
+    };
+    let outermost = layout.dims.iter().enumerate().any(single);
+    let mut back = cx.emit("dist.reshape")?.one(dout);
+    if outermost {
+        back = back.bool(OUTERMOST, true);
+    }
+    Ok(vec![Some(back.tensor(&ty.shape, ty.dtype).value()?)])
+}
+
+fn gradient_transpose(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let perm = cx.attrs(|a| a.ints("perm"))?;
+    let mut back = vec![0; perm.len()];
+    for (to, &from) in perm.iter().enumerate() {
+        back[from as usize] = to as i64;
+    }
+    let dout = cx.dout("y")?;
+    let dx = cx.emit("dist.transpose")?.one(dout).ints("perm", &back);
+    Ok(vec![Some(dx.value()?)])
+}
+
+/// A whole value of which each rank took its piece gets the pieces' gradients, gathered. Any other window is padded.
+fn gradient_slice(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (x, op, dout) = (cx.operand("x")?, cx.op(), cx.dout("y")?);
+    let extents = cx.builder.ty(x)?.shape;
+    let dims = cx.attrs(|a| a.ints("dims"))?;
+    let (starts, sizes) = (
+        cx.attrs(|a| a.ints("starts"))?,
+        cx.attrs(|a| a.ints("sizes"))?,
+    );
+    let names = cx.attrs(|a| a.string_lists("axes"))?;
+    if let ([dim], [0], [size], [names]) = (&dims[..], &starts[..], &sizes[..], &names[..])
+        && !names.is_empty()
+    {
+        let axes = cx.mesh().axis_set(names)?;
+        if size * cx.mesh().group_size(&axes) as i64 == extents[*dim as usize] {
+            let axes = cx.builder.axes_attr(&axes);
+            let gather = cx.emit("dist.all_gather")?.one(dout).int("dim", *dim);
+            return Ok(vec![Some(gather.attr("axes", axes).value()?)]);
+        }
+    }
+    let dx = cx.emit("dist.slice_grad")?.one(x).one(dout);
+    let dx = dx.like(op, &["dims", "starts", "sizes", "axes"]);
+    Ok(vec![Some(dx.value()?)])
+}
+
 /// The family.
-pub static OPS: &[OpDef] = &[RESHAPE, TRANSPOSE, SLICE];
+pub static OPS: &[OpDef] = &[RESHAPE, TRANSPOSE, SLICE, SLICE_GRAD];

@@ -2,7 +2,7 @@
 
 use super::gradient::of_input;
 use super::infer::{expect_float, expect_number, same_type};
-use super::parts::{attr, attr_or, flag, one};
+use super::parts::{SECOND_ORDER, attr, attr_or, one};
 use super::rules::{LayoutCx, is_monotone, labels, pointwise};
 use super::{
     AttrDefault, AttrKind, Effects, GradientCx, InferCx, OpDef, Pretty, TypeShape, Uniform,
@@ -38,6 +38,7 @@ pub const SCALE: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_number),
     eval: Some(reference::elementwise::scale),
+    gradient: Some(gradient_scale),
     layout: Some(layout_scale),
     ..OpDef::NONE
 };
@@ -56,79 +57,8 @@ floats (which ignores the order of rounding).",
     pretty: SIGNATURE,
     infer: Some(infer_cast),
     eval: Some(reference::elementwise::cast),
+    gradient: Some(gradient_cast),
     layout: Some(layout_cast),
-    ..OpDef::NONE
-};
-
-/// `dist.gelu`
-pub const GELU: OpDef = OpDef {
-    name: "dist.gelu",
-    summary: "Gaussian error linear unit",
-    description: "\
-`y = x·½(1 + erf(x/√2))`, or with `approximate` `y = ½x(1 + tanh(√(2/π)(x + 0.044715x³)))` (Hendrycks and Gimpel, 2016).",
-    operands: &[one("x", "floats")],
-    results: &[one("y", "x's type")],
-    attrs: &[flag("approximate", "the tanh form")],
-    effects: Effects::Pure,
-    pretty: SAME,
-    infer: Some(infer_float),
-    eval: Some(reference::elementwise::gelu),
-    layout: Some(layout_nonlinear),
-    gradient: Some(gradient_gelu),
-    ..OpDef::NONE
-};
-
-/// `dist.gelu_grad`
-pub const GELU_GRAD: OpDef = OpDef {
-    name: "dist.gelu_grad",
-    summary: "gradient of gelu",
-    description: "\
-`dx = dout · gelu′(x)`: `½(1 + erf(x/√2)) + x·exp(−x²/2)/√(2π)`, or the derivative of the tanh form.",
-    operands: &[
-        one("x", "input of the forward op"),
-        one("dout", "gradient of its output"),
-    ],
-    results: &[one("dx", "x's type")],
-    attrs: &[flag("approximate", "as in the forward op")],
-    effects: Effects::Pure,
-    pretty: SAME,
-    infer: Some(infer_grad),
-    eval: Some(reference::elementwise::gelu_grad),
-    layout: Some(layout_grad),
-    ..OpDef::NONE
-};
-
-/// `dist.relu`
-pub const RELU: OpDef = OpDef {
-    name: "dist.relu",
-    summary: "rectified linear unit",
-    description: "`y = max(x, 0)`.",
-    operands: &[one("x", "any numbers")],
-    results: &[one("y", "x's type")],
-    effects: Effects::Pure,
-    pretty: SAME,
-    infer: Some(infer_number),
-    eval: Some(reference::elementwise::relu),
-    layout: Some(layout_monotone),
-    gradient: Some(gradient_relu),
-    ..OpDef::NONE
-};
-
-/// `dist.relu_grad`
-pub const RELU_GRAD: OpDef = OpDef {
-    name: "dist.relu_grad",
-    summary: "gradient of relu",
-    description: "`dx = dout` where `x > 0`, else 0. The output of relu serves as x just as well.",
-    operands: &[
-        one("x", "input (or output) of the forward op"),
-        one("dout", "gradient of its output"),
-    ],
-    results: &[one("dx", "x's type")],
-    effects: Effects::Pure,
-    pretty: SAME,
-    infer: Some(infer_grad),
-    eval: Some(reference::elementwise::relu_grad),
-    layout: Some(layout_grad),
     ..OpDef::NONE
 };
 
@@ -143,6 +73,55 @@ pub const SQRT: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_float),
     eval: Some(reference::elementwise::sqrt),
+    gradient: Some(gradient_sqrt),
+    layout: Some(layout_monotone),
+    ..OpDef::NONE
+};
+
+/// `dist.rsqrt`
+pub const RSQRT: OpDef = OpDef {
+    name: "dist.rsqrt",
+    summary: "reciprocal of the square root",
+    description: "`y = 1/√x`; infinite at 0, NaN for negative x.",
+    operands: &[one("x", "floats")],
+    results: &[one("y", "x's type")],
+    effects: Effects::Pure,
+    pretty: SAME,
+    infer: Some(infer_float),
+    eval: Some(reference::elementwise::rsqrt),
+    gradient: Some(gradient_rsqrt),
+    layout: Some(layout_nonlinear),
+    ..OpDef::NONE
+};
+
+/// `dist.exp`
+pub const EXP: OpDef = OpDef {
+    name: "dist.exp",
+    summary: "exponential",
+    description: "`y = eˣ`.",
+    operands: &[one("x", "floats")],
+    results: &[one("y", "x's type")],
+    effects: Effects::Pure,
+    pretty: SAME,
+    infer: Some(infer_float),
+    eval: Some(reference::elementwise::exp),
+    gradient: Some(gradient_exp),
+    layout: Some(layout_monotone),
+    ..OpDef::NONE
+};
+
+/// `dist.log`
+pub const LOG: OpDef = OpDef {
+    name: "dist.log",
+    summary: "natural logarithm",
+    description: "`y = ln x`; −∞ at 0, NaN for negative x.",
+    operands: &[one("x", "floats")],
+    results: &[one("y", "x's type")],
+    effects: Effects::Pure,
+    pretty: SAME,
+    infer: Some(infer_float),
+    eval: Some(reference::elementwise::log),
+    gradient: Some(gradient_log),
     layout: Some(layout_monotone),
     ..OpDef::NONE
 };
@@ -162,7 +141,28 @@ pub const CLIP: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_clip),
     eval: Some(reference::elementwise::clip),
+    gradient: Some(gradient_clip),
     layout: Some(layout_monotone),
+    ..OpDef::NONE
+};
+
+/// `dist.clip_grad`
+pub const CLIP_GRAD: OpDef = OpDef {
+    name: "dist.clip_grad",
+    summary: "gradient of clip",
+    description: "`dx = dout` where `min ≤ x ≤ max`, else 0.",
+    operands: &[
+        one("x", "input of the forward op"),
+        one("dout", "gradient of its output"),
+    ],
+    results: &[one("dx", "x's type")],
+    attrs: CLIP.attrs,
+    effects: Effects::Pure,
+    pretty: SAME,
+    infer: Some(infer_clip_grad),
+    eval: Some(reference::elementwise::clip_grad),
+    no_gradient: Some(SECOND_ORDER),
+    layout: Some(layout_grad),
     ..OpDef::NONE
 };
 
@@ -177,6 +177,7 @@ pub const IDENTITY: OpDef = OpDef {
     pretty: SAME,
     infer: Some(infer_identity),
     eval: Some(reference::elementwise::identity),
+    gradient: Some(gradient_identity),
     layout: Some(layout_identity),
     ..OpDef::NONE
 };
@@ -185,19 +186,26 @@ fn infer_identity(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     Ok(vec![cx.args.one("x")?.clone()])
 }
 
-fn infer_number(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+pub(super) fn infer_number(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     expect_number("x", cx.args.one("x")?)?;
     infer_identity(cx)
 }
 
-fn infer_float(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+pub(super) fn infer_float(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     expect_float("x", cx.args.one("x")?)?;
     infer_identity(cx)
 }
 
-fn infer_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
-    same_type(cx, "x", "dout")?;
-    infer_float(cx)
+pub(super) fn infer_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    infer_grad_at(cx, "x")
+}
+
+/// A gradient made of `dout` and another operand of its type.
+pub(super) fn infer_grad_at(cx: &InferCx, operand: &str) -> Result<Vec<TensorType>, Error> {
+    same_type(cx, operand, "dout")?;
+    let ty = cx.args.one(operand)?;
+    expect_float(operand, ty)?;
+    Ok(vec![ty.clone()])
 }
 
 fn infer_cast(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
@@ -206,9 +214,19 @@ fn infer_cast(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
 }
 
 fn infer_clip(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    check_limits(cx)?;
+    infer_number(cx)
+}
+
+fn infer_clip_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
+    check_limits(cx)?;
+    infer_grad(cx)
+}
+
+fn check_limits(cx: &InferCx) -> Result<(), Error> {
     let (min, max) = (cx.attrs.float("min")?, cx.attrs.float("max")?);
     if min <= max {
-        infer_number(cx)
+        Ok(())
     } else {
         Err(Error::op(
             "E0316",
@@ -221,11 +239,11 @@ fn layout_identity(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     pointwise(cx, |_| true)
 }
 
-fn layout_nonlinear(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+pub(super) fn layout_nonlinear(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     pointwise(cx, |_| false)
 }
 
-fn layout_monotone(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+pub(super) fn layout_monotone(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     pointwise(cx, is_monotone)
 }
 
@@ -264,26 +282,73 @@ fn layout_cast(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
 }
 
 /// `dout` times a function of `x`.
-fn layout_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
-    let out = labels(cx.args.one("x")?.ty.rank());
+pub(super) fn layout_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
+    layout_grad_at(cx, "x")
+}
+
+/// `dout` times a function of another operand.
+pub(super) fn layout_grad_at(cx: &LayoutCx, operand: &'static str) -> Result<Vec<Layout>, Error> {
+    let out = labels(cx.args.one(operand)?.ty.rank());
     cx.per_axis(|ax| {
-        let (x, dout) = (ax.term("x", out.clone())?, ax.term("dout", out.clone())?);
+        let x = ax.term(operand, out.clone())?;
+        let dout = ax.term("dout", out.clone())?;
         match x.spread {
-            Spread::Partial(reduction) => Err(ax.partial_error("x", reduction)),
+            Spread::Partial(reduction) => Err(ax.partial_error(operand, reduction)),
             _ => Ok(vec![ax.product(&x, &dout, &out)?]),
         }
     })
 }
 
-fn gradient_gelu(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
-    of_input(cx, "dist.gelu_grad", &["approximate"])
+fn gradient_scale(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (factor, dout) = (cx.attrs(|a| a.float("scale"))?, cx.dout("y")?);
+    Ok(vec![Some(cx.builder.scaled(dout, factor)?)])
 }
 
-fn gradient_relu(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
-    of_input(cx, "dist.relu_grad", &[])
+/// Only what is a float on both sides varies.
+fn gradient_cast(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (x, dout) = (cx.operand("x")?, cx.dout("y")?);
+    let (from, to) = (cx.builder.ty(x)?.dtype, cx.builder.ty(dout)?.dtype);
+    if !from.is_float() || !to.is_float() {
+        return Ok(vec![None]);
+    }
+    Ok(vec![Some(cx.builder.cast(dout, from)?)])
+}
+
+/// `dx = ½ · dout / y`
+fn gradient_sqrt(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (y, dout) = (cx.result("y")?, cx.dout("y")?);
+    let half = cx.builder.scaled(dout, 0.5)?;
+    Ok(vec![Some(cx.emit("dist.div")?.one(half).one(y).value()?)])
+}
+
+/// `dx = −½ · dout · y / x`
+fn gradient_rsqrt(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (x, y, dout) = (cx.operand("x")?, cx.result("y")?, cx.dout("y")?);
+    let half = cx.builder.scaled(dout, -0.5)?;
+    let product = cx.emit("dist.mul")?.one(half).one(y).value()?;
+    let dx = cx.emit("dist.div")?.one(product).one(x).value()?;
+    Ok(vec![Some(dx)])
+}
+
+fn gradient_exp(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (y, dout) = (cx.result("y")?, cx.dout("y")?);
+    Ok(vec![Some(cx.emit("dist.mul")?.one(dout).one(y).value()?)])
+}
+
+fn gradient_log(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let (x, dout) = (cx.operand("x")?, cx.dout("y")?);
+    Ok(vec![Some(cx.emit("dist.div")?.one(dout).one(x).value()?)])
+}
+
+fn gradient_clip(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    of_input(cx, "dist.clip_grad", &["min", "max"])
+}
+
+fn gradient_identity(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    Ok(vec![Some(cx.dout("y")?)])
 }
 
 /// The family.
 pub static OPS: &[OpDef] = &[
-    SCALE, CAST, GELU, GELU_GRAD, RELU, RELU_GRAD, SQRT, CLIP, IDENTITY,
+    SCALE, CAST, SQRT, RSQRT, EXP, LOG, CLIP, CLIP_GRAD, IDENTITY,
 ];

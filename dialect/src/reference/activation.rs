@@ -13,6 +13,10 @@ pub enum Activation {
     Gelu,
     /// `½x(1 + tanh(√(2/π)(x + 0.044715x³)))`
     GeluTanh,
+    /// `x/(1 + e⁻ˣ)`
+    Silu,
+    /// `tanh x`
+    Tanh,
 }
 
 impl Activation {
@@ -44,6 +48,8 @@ impl Activation {
             Self::Relu => x.max(0.0),
             Self::Gelu => x * 0.5 * (1.0 + libm::erf(x * FRAC_1_SQRT_2)),
             Self::GeluTanh => 0.5 * x * (1.0 + inner(x).tanh()),
+            Self::Silu => x * sigmoid(x),
+            Self::Tanh => x.tanh(),
         }
     }
 
@@ -61,8 +67,17 @@ impl Activation {
                 let slope = (2.0 / PI).sqrt() * (1.0 + 3.0 * 0.044715 * x * x);
                 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope
             }
+            Self::Silu => {
+                let s = sigmoid(x);
+                s * (1.0 + x * (1.0 - s))
+            }
+            Self::Tanh => 1.0 - x.tanh().powi(2),
         }
     }
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
 }
 
 fn inner(x: f64) -> f64 {

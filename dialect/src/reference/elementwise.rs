@@ -129,6 +129,34 @@ pub(crate) fn mul_grad(cx: &EvalCx) -> Results {
     Ok(results)
 }
 
+pub(crate) fn div_grad(cx: &EvalCx) -> Results {
+    binary_grad(cx, |a, b| (1.0 / b, -a / (b * b)))
+}
+
+pub(crate) fn maximum_grad(cx: &EvalCx) -> Results {
+    binary_grad(cx, |a, b| {
+        let share = if a == b { 0.5 } else { f64::from(a > b) };
+        (share, 1.0 - share)
+    })
+}
+
+/// Gradients of a function of two numbers, whose partial derivatives `slopes` gives, with broadcast.
+fn binary_grad(cx: &EvalCx, slopes: impl Fn(f64, f64) -> (f64, f64)) -> Results {
+    let dout = cx.args.one("dout")?;
+    let (a, b) = (cx.args.one("a")?, cx.args.one("b")?);
+    let (wide_a, wide_b) = (broadcast_to(a, &dout.shape), broadcast_to(b, &dout.shape));
+    let mut results = Vec::new();
+    if cx.results.has("da") {
+        let slope = wide_a.zip(&wide_b, |a, b| slopes(a, b).0)?;
+        results.push(sum_to(&dout.zip(&slope, |d, s| d * s)?, &a.shape));
+    }
+    if cx.results.has("db") {
+        let slope = wide_a.zip(&wide_b, |a, b| slopes(a, b).1)?;
+        results.push(sum_to(&dout.zip(&slope, |d, s| d * s)?, &b.shape));
+    }
+    Ok(results)
+}
+
 pub(crate) fn scale(cx: &EvalCx) -> Results {
     let (scale, bias) = (cx.attrs.float("scale")?, cx.attrs.float("bias")?);
     if cx.attrs.bool("bias_after_scale")? {
@@ -167,6 +195,23 @@ pub(crate) fn relu_grad(cx: &EvalCx) -> Results {
     activation_grad(cx, Activation::Relu)
 }
 
+pub(crate) fn silu(cx: &EvalCx) -> Results {
+    unary(cx, |x| Activation::Silu.value(x))
+}
+
+pub(crate) fn silu_grad(cx: &EvalCx) -> Results {
+    activation_grad(cx, Activation::Silu)
+}
+
+pub(crate) fn tanh(cx: &EvalCx) -> Results {
+    unary(cx, f64::tanh)
+}
+
+pub(crate) fn tanh_grad(cx: &EvalCx) -> Results {
+    let (y, dout) = (cx.args.one("y")?, cx.args.one("dout")?);
+    Ok(vec![y.zip(dout, |y, d| d * (1.0 - y * y))?])
+}
+
 fn activation_grad(cx: &EvalCx, activation: Activation) -> Results {
     let (x, dout) = (cx.args.one("x")?, cx.args.one("dout")?);
     Ok(vec![x.zip(dout, |x, d| d * activation.derivative(x))?])
@@ -174,6 +219,18 @@ fn activation_grad(cx: &EvalCx, activation: Activation) -> Results {
 
 pub(crate) fn sqrt(cx: &EvalCx) -> Results {
     unary(cx, f64::sqrt)
+}
+
+pub(crate) fn rsqrt(cx: &EvalCx) -> Results {
+    unary(cx, |x| 1.0 / x.sqrt())
+}
+
+pub(crate) fn exp(cx: &EvalCx) -> Results {
+    unary(cx, f64::exp)
+}
+
+pub(crate) fn log(cx: &EvalCx) -> Results {
+    unary(cx, f64::ln)
 }
 
 pub(crate) fn clip(cx: &EvalCx) -> Results {
@@ -187,6 +244,13 @@ pub(crate) fn clip(cx: &EvalCx) -> Results {
             x
         }
     })
+}
+
+pub(crate) fn clip_grad(cx: &EvalCx) -> Results {
+    let (min, max) = (cx.attrs.float("min")?, cx.attrs.float("max")?);
+    let (x, dout) = (cx.args.one("x")?, cx.args.one("dout")?);
+    let inside = |x: f64| x >= min && x <= max;
+    Ok(vec![x.zip(dout, |x, d| if inside(x) { d } else { 0.0 })?])
 }
 
 pub(crate) fn identity(cx: &EvalCx) -> Results {

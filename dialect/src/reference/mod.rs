@@ -7,15 +7,19 @@
 
 pub mod activation;
 pub(crate) mod amp;
+pub(crate) mod attention;
 pub(crate) mod collectives;
+pub(crate) mod dropout;
 pub(crate) mod elementwise;
 pub(crate) mod linear;
+pub(crate) mod lookup;
 pub(crate) mod normalisation;
 pub(crate) mod optimizers;
 pub mod random;
 pub(crate) mod reduce;
 mod rounding;
 pub(crate) mod shape;
+pub(crate) mod softmax;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -72,8 +76,8 @@ pub struct EvalCx<'a> {
 
 /// What an op's `combine` works with.
 pub struct CombineCx<'a> {
-    /// The operand of each rank of the group, in group order, all of one type.
-    pub inputs: &'a [Tensor],
+    /// The operands of each rank of the group, in group order; the ranks' types agree.
+    pub inputs: &'a [Vec<Tensor>],
     /// Attributes, the same on all ranks.
     pub attrs: Attrs<'a>,
 }
@@ -125,28 +129,44 @@ fn fits_memory(ty: &TensorType) -> bool {
     ty.elements().is_some_and(|n| (0..1 << 31).contains(&n))
 }
 
-/// What a collective gives each rank of a group, in group order, from what each puts in.
+/// What a collective gives each rank of a group, in group order, from what each puts in: results and operands of the op.
 ///
 /// # Errors
-/// If the op is no collective with an operand, `inputs` is empty, or types and attributes do not fit.
+/// If the op is no collective with operands, `inputs` is empty, or types and attributes do not fit.
 pub fn combine(
     def: &'static OpDef,
-    inputs: &[Tensor],
+    inputs: &[Vec<Tensor>],
     attrs: &dyn Attributes,
-) -> Result<Vec<Tensor>, Error> {
+) -> Result<Vec<Vec<Tensor>>, Error> {
     let function = def
         .combine
         .ok_or_else(|| Error::op("E0350", "is not a collective"))?;
     let Some(first) = inputs.first() else {
         return Err(Error::op("E0350", "has a group without ranks"));
     };
-    if let Some(other) = inputs.iter().find(|t| t.ty() != first.ty()) {
+    if first.len() != def.operands.len() {
+        return Err(Error::op(
+            "E0303",
+            format!(
+                "expected {} operands, but found {}",
+                def.operands.len(),
+                first.len()
+            ),
+        ));
+    }
+    let types = |of: &[Tensor]| -> Vec<TensorType> { of.iter().map(Tensor::ty).collect() };
+    let expected = types(first);
+    if let Some(other) = inputs.iter().map(|i| types(i)).find(|t| *t != expected) {
+        let show = |types: &[TensorType]| {
+            let types: Vec<String> = types.iter().map(TensorType::to_string).collect();
+            types.join(", ")
+        };
         return Err(Error::op(
             "E0350",
             format!(
                 "has operands of type {} and {} in one group",
-                first.ty(),
-                other.ty()
+                show(&expected),
+                show(&other)
             ),
         ));
     }

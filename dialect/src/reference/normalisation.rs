@@ -76,3 +76,56 @@ pub(crate) fn layer_norm_grad(cx: &EvalCx) -> Results {
     }
     Ok(results)
 }
+
+pub(crate) fn rms_norm(cx: &EvalCx) -> Results {
+    let x = cx.args.one("x")?;
+    let epsilon = cx.attrs.float("epsilon")?;
+    let (rows, features) = extents(cx, x)?;
+    let scale = cx.args.optional("scale");
+    let n = features as f64;
+    let mut y = Vec::with_capacity(x.len());
+    let mut inverses = Vec::with_capacity(rows);
+    for r in 0..rows {
+        let row = &x.data[r * features..(r + 1) * features];
+        let mean = row.iter().map(|v| v * v).sum::<f64>() / n;
+        let inverse = 1.0 / (mean + epsilon).sqrt();
+        for (f, v) in row.iter().enumerate() {
+            y.push(v * inverse * scale.map_or(1.0, |s| s.data[f]));
+        }
+        inverses.push(inverse);
+    }
+    let axis = cx.attrs.int("begin_norm_axis")? as usize;
+    Ok(vec![
+        Tensor::new(x.shape.clone(), x.dtype, y),
+        Tensor::new(&x.shape[..axis], statistics_dtype(x.dtype), inverses),
+    ])
+}
+
+pub(crate) fn rms_norm_grad(cx: &EvalCx) -> Results {
+    let (x, dy) = (cx.args.one("x")?, cx.args.one("dy")?);
+    let inverse = cx.args.one("inverse_rms")?;
+    let scale = cx.args.optional("scale");
+    let (rows, features) = extents(cx, x)?;
+    let n = features as f64;
+    let mut dx = Vec::with_capacity(x.len());
+    let mut dscale = vec![0.0; features];
+    for r in 0..rows {
+        let at = |f: usize| r * features + f;
+        let normal = |f: usize| x.data[at(f)] * inverse.data[r];
+        let g = |f: usize| dy.data[at(f)] * scale.map_or(1.0, |s| s.data[f]);
+        let mean = (0..features).map(|f| g(f) * normal(f)).sum::<f64>() / n;
+        for f in 0..features {
+            dx.push((g(f) - normal(f) * mean) * inverse.data[r]);
+            dscale[f] += dy.data[at(f)] * normal(f);
+        }
+    }
+    let mut results = Vec::new();
+    if cx.results.has("dx") {
+        results.push(Tensor::new(x.shape.clone(), x.dtype, dx));
+    }
+    if cx.results.has("dscale") {
+        let like = cx.args.one("scale")?;
+        results.push(Tensor::new(like.shape.clone(), like.dtype, dscale));
+    }
+    Ok(results)
+}

@@ -10,7 +10,7 @@ use crate::tensor_type::DType;
 type Results = Result<Vec<Tensor>, Error>;
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): the number at a position of a stream.
-fn bits(stream: u64, position: u64) -> u64 {
+pub(super) fn bits(stream: u64, position: u64) -> u64 {
     let mut z = stream.wrapping_add((position.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

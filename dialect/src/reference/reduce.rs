@@ -90,3 +90,15 @@ pub(crate) fn mean_grad(cx: &EvalCx) -> Results {
     let n = count(x, &reduced_dims(cx.attrs, x.rank())?);
     Ok(vec![sum_grad(cx)?[0].map(|d| d / n)])
 }
+
+pub(crate) fn max_grad(cx: &EvalCx) -> Results {
+    let (x, y) = (cx.args.one("x")?, cx.args.one("y")?);
+    let dims = reduced_dims(cx.attrs, x.rank())?;
+    let y = broadcast_to(&y.reshaped(kept_shape(x, &dims))?, &x.shape);
+    let largest = x.zip(&y, |x, y| f64::from(x == y))?;
+    let equals = reduced(&largest, &dims, 0.0, |a, b| a + b);
+    let share = largest.zip(&broadcast_to(&equals, &x.shape), |l, n| {
+        if l == 0.0 { 0.0 } else { 1.0 / n }
+    })?;
+    Ok(vec![sum_grad(cx)?[0].zip(&share, |d, s| d * s)?])
+}

@@ -67,12 +67,12 @@ pub(crate) fn transpose(cx: &EvalCx) -> Results {
     Ok(vec![permuted(cx.args.one("x")?, &perm)])
 }
 
-pub(crate) fn slice(cx: &EvalCx) -> Results {
-    let x = cx.args.one("x")?;
+/// Where the window of a slice of a tensor of this shape begins, and its shape.
+fn slice_window(cx: &EvalCx, of: &[usize]) -> Result<(Vec<usize>, Vec<usize>), Error> {
     let (starts, sizes) = (cx.attrs.ints("starts")?, cx.attrs.ints("sizes")?);
     let axes = cx.attrs.string_lists("axes")?;
-    let mut start = vec![0; x.rank()];
-    let mut shape = x.shape.clone();
+    let mut start = vec![0; of.len()];
+    let mut shape = of.to_vec();
     for (i, &dim) in cx.attrs.ints("dims")?.iter().enumerate() {
         let mut first = starts[i] as usize;
         if !axes[i].is_empty() {
@@ -83,11 +83,29 @@ pub(crate) fn slice(cx: &EvalCx) -> Results {
         start[dim as usize] = first;
         shape[dim as usize] = sizes[i] as usize;
     }
-    let inside = |d: usize| start[d] + shape[d] <= x.shape[d];
-    if !(0..x.rank()).all(inside) {
+    let inside = |d: usize| start[d] + shape[d] <= of[d];
+    if !(0..of.len()).all(inside) {
         return Err(Error::op("E0316", "reaches beyond the end of its operand"));
     }
+    Ok((start, shape))
+}
+
+pub(crate) fn slice(cx: &EvalCx) -> Results {
+    let x = cx.args.one("x")?;
+    let (start, shape) = slice_window(cx, &x.shape)?;
     Ok(vec![window(x, &start, &shape)])
+}
+
+pub(crate) fn slice_grad(cx: &EvalCx) -> Results {
+    let (x, dout) = (cx.args.one("x")?, cx.args.one("dout")?);
+    let (start, shape) = slice_window(cx, &x.shape)?;
+    let mut data = vec![0.0; x.len()];
+    for (at, &value) in dout.data.iter().enumerate() {
+        let index = unravel(at, &shape);
+        let to: Vec<usize> = index.iter().zip(&start).map(|(&i, &s)| i + s).collect();
+        data[ravel(&to, &x.shape)] = value;
+    }
+    Ok(vec![Tensor::new(x.shape.clone(), x.dtype, data)])
 }
 
 pub(crate) fn concat(cx: &EvalCx) -> Results {

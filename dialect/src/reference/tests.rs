@@ -368,7 +368,11 @@ fn collectives() {
     let inputs: Vec<Tensor> = (0..2)
         .map(|r| Tensor::from_fn([2, 2], DType::F64, |at| (10 * r + at) as f64))
         .collect();
-    let group = |name: &str, attrs: Attributes| combine(definition(name), &inputs, &attrs).unwrap();
+    let each: Vec<Vec<Tensor>> = inputs.iter().map(|x| vec![x.clone()]).collect();
+    let group = |name: &str, attrs: Attributes| -> Vec<Tensor> {
+        let results = combine(definition(name), &each, &attrs).unwrap();
+        results.into_iter().map(|mut r| r.swap_remove(0)).collect()
+    };
     let reduce = |r: &str| ("reduction", Value::Str(r.into()));
     let all = group("dist.all_reduce", vec![reduce("avg")]);
     assert_close(&all[0], &[5.0, 6.0, 7.0, 8.0]);
@@ -424,16 +428,15 @@ fn bad_calls_are_errors() {
     );
     assert_eq!(none.unwrap_err().code(), "E0350");
     let attrs: Attributes = vec![("dim", Value::Int(3))];
-    let gather = combine(
-        definition("dist.all_gather"),
-        std::slice::from_ref(&x),
-        &attrs,
-    );
+    let each = |ranks: usize| vec![vec![x.clone()]; ranks];
+    let gather = combine(definition("dist.all_gather"), &each(1), &attrs);
     assert_eq!(gather.unwrap_err().code(), "E0313");
     let scatter: Attributes = vec![
         ("dim", Value::Int(0)),
         ("reduction", Value::Str("sum".into())),
     ];
-    let scatter = combine(definition("dist.reduce_scatter"), &[x.clone(), x], &scatter);
+    let scatter = combine(definition("dist.reduce_scatter"), &each(2), &scatter);
     assert_eq!(scatter.unwrap_err().code(), "E0315");
+    let nothing = combine(definition("dist.all_gather"), &[vec![], vec![]], &attrs);
+    assert_eq!(nothing.unwrap_err().code(), "E0303");
 }

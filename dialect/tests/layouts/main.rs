@@ -1,6 +1,7 @@
 //! Every layout rule against arithmetic: whatever a rule allows is done to whole tensors, and to what two ranks have of them. The
 //! results of the ranks, put together as the rule says, must be the whole result.
 
+mod gpt;
 mod two_axes;
 mod world;
 

@@ -41,7 +41,7 @@ fn piece(x: &Tensor, dim: usize, rank: usize) -> Tensor {
 }
 
 /// What each rank has of a whole tensor.
-fn take_apart(x: &Tensor, spread: Spread, seed: usize) -> Vec<Tensor> {
+pub fn take_apart(x: &Tensor, spread: Spread, seed: usize) -> Vec<Tensor> {
     let other = Tensor::from_fn(x.shape.clone(), x.dtype, |at| noise(seed + 50, at).abs());
     match spread {
         Spread::Replicated => vec![x.clone(); RANKS],
@@ -81,6 +81,11 @@ fn take_apart(x: &Tensor, spread: Spread, seed: usize) -> Vec<Tensor> {
     }
 }
 
+/// One operand of each rank.
+fn each(parts: &[Tensor]) -> Vec<Vec<Tensor>> {
+    parts.iter().map(|x| vec![x.clone()]).collect()
+}
+
 /// The whole tensor that the ranks have.
 pub fn put_together(parts: &[Tensor], spread: Spread) -> Tensor {
     match spread {
@@ -90,17 +95,17 @@ pub fn put_together(parts: &[Tensor], spread: Spread) -> Tensor {
         }
         Spread::Sharded(dim) => {
             let attrs: Attrs = vec![("dim", Value::Int(dim as i64))];
-            combine(definition("dist.all_gather"), parts, &attrs).unwrap()[0].clone()
+            combine(definition("dist.all_gather"), &each(parts), &attrs).unwrap()[0][0].clone()
         }
         Spread::Partial(reduction) => {
             let attrs: Attrs = vec![("reduction", Value::Str(reduction.name().into()))];
-            combine(definition("dist.all_reduce"), parts, &attrs).unwrap()[0].clone()
+            combine(definition("dist.all_reduce"), &each(parts), &attrs).unwrap()[0][0].clone()
         }
         Spread::Own => panic!("nothing is known"),
     }
 }
 
-fn close(a: &Tensor, b: &Tensor) -> Result<(), String> {
+pub fn close(a: &Tensor, b: &Tensor) -> Result<(), String> {
     if a.shape != b.shape || a.dtype != b.dtype {
         return Err(format!("{} and {}", a.ty(), b.ty()));
     }
@@ -188,6 +193,17 @@ impl Case {
         ops::infer(self.def, &request)
     }
 
+    /// The whole operands.
+    pub fn whole(&self) -> Vec<Tensor> {
+        self.operands.iter().map(|o| o.1.clone()).collect()
+    }
+
+    /// Types of the results for operands that are whole.
+    pub fn result_types(&self, operands: &[Tensor]) -> Vec<TensorType> {
+        self.types(operands, Spread::Replicated)
+            .unwrap_or_else(|e| panic!("{e}"))
+    }
+
     pub fn run(&self, operands: &[Tensor], types: &[TensorType], rank: usize) -> Vec<Tensor> {
         let call = Call {
             operands,
@@ -210,10 +226,8 @@ impl Case {
 
     /// As `check`, without the combinations that `skip` names.
     pub fn check_but(&self, skip: impl Fn(&str) -> bool) -> Vec<String> {
-        let whole: Vec<Tensor> = self.operands.iter().map(|o| o.1.clone()).collect();
-        let types = self
-            .types(&whole, Spread::Replicated)
-            .unwrap_or_else(|e| panic!("{e}"));
+        let whole = self.whole();
+        let types = self.result_types(&whole);
         let expected = self.run(&whole, &types, 0);
         let choices: Vec<Vec<Choice>> = whole
             .iter()

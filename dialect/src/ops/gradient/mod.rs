@@ -68,11 +68,11 @@ pub fn differentiate(
     request: Differentiated,
 ) -> Result<Vec<Option<ValueId>>, Error> {
     let (op, module) = (request.op, builder.rewriter.module());
-    let rule = module
-        .def_of(op)
-        .and_then(|def| def.gradient.map(|g| (def, g)));
-    let Some((def, rule)) = rule else {
-        return Err(Error::op("E0319", "has no gradient"));
+    let def = module.def_of(op);
+    let Some((def, rule)) = def.and_then(|def| Some((def, def.gradient?))) else {
+        let why = def.and_then(|def| def.no_gradient);
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        return Err(Error::op("E0319", format!("has no gradient{why}")));
     };
     let groups = |e: super::SegmentError| Error::op("E0303", e.to_string());
     let operands = module.operand_segments(op, def).map_err(groups)?;
@@ -267,6 +267,24 @@ impl<'a, 'm> GradientCx<'_, 'a, 'm> {
                 format!("has no gradient if only results other than '{name}' are used"),
             )
         })
+    }
+
+    /// Nothing that the loss depends on reads these results, through which no gradient is taken.
+    ///
+    /// # Errors
+    /// `E0319` if something does.
+    pub fn unused(&self, names: &[&str]) -> Result<(), Error> {
+        for name in names {
+            if self.raw_douts(name).iter().any(Option::is_some) {
+                return Err(Error::op(
+                    "E0319",
+                    format!(
+                        "has no gradient through its result '{name}', which the loss depends on"
+                    ),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// One gradient per operand, from those of groups that have at most one operand.

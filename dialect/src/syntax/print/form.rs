@@ -34,6 +34,8 @@ pub(super) struct Known {
     /// What the word can be.
     pub words: &'static [&'static str],
     pub over: Option<Ident>,
+    /// The axes that are left out.
+    pub over_default: Option<Attr>,
     pub typed: Option<Ident>,
     pub operand_sizes: Ident,
     pub result_sizes: Ident,
@@ -74,6 +76,10 @@ impl Known {
                 _ => &[],
             },
             over: form.over.map(ident),
+            over_default: form.over.and_then(|over| {
+                let attr = def.attrs.iter().find(|a| a.name == over)?;
+                Some(attr.default?.attr(cx))
+            }),
             typed: typed.map(ident),
             operand_sizes: ident(OPERAND_SEGMENTS),
             result_sizes: ident(RESULT_SEGMENTS),

@@ -124,7 +124,7 @@ pub(super) fn push(p: &mut Printer, op: OpId, known: &Known, form: &Uniform) {
         p.values.out.push(' ');
         p.operands(op);
     }
-    if let Some(axes) = get(known.over) {
+    if let Some(axes) = get(known.over).filter(|&axes| known.over_default != Some(axes)) {
         p.values.out.push_str(" over ");
         p.values.attr(axes);
     }

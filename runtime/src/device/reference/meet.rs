@@ -122,12 +122,14 @@ pub(super) fn complete(
 ) -> Result<(), RuntimeError> {
     let mut inputs = Vec::with_capacity(group.len());
     for &rank in group {
-        inputs.extend(runs[rank].operands(runs[rank].instr())?);
+        inputs.push(runs[rank].operands(runs[rank].instr())?);
     }
     let first = &runs[group[0]];
     let results = match first.collective() {
-        Some(def) if !inputs.is_empty() => Program::combine(def, first.instr(), &inputs)
-            .map_err(|why| first.failed(first.instr(), why))?,
+        Some(def) if inputs.iter().any(|i| !i.is_empty()) => {
+            Program::combine(def, first.instr(), &inputs)
+                .map_err(|why| first.failed(first.instr(), why))?
+        }
         // A barrier.
         _ => vec![vec![]; group.len()],
     };
