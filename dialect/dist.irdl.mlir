@@ -165,6 +165,18 @@ irdl.dialect @dist {
     irdl.operands(a: %operand_a, b: %operand_b)
     irdl.results(c: %result_c)
   }
+  irdl.operation @sum {
+    %operand_xs = irdl.base "!builtin.tensor"
+    %result_y = irdl.base "!builtin.tensor"
+    irdl.operands(xs: variadic %operand_xs)
+    irdl.results(y: %result_y)
+  }
+  irdl.operation @any_of {
+    %operand_xs = irdl.base "!builtin.tensor"
+    %result_y = irdl.base "!builtin.tensor"
+    irdl.operands(xs: variadic %operand_xs)
+    irdl.results(y: %result_y)
+  }
   irdl.operation @add_grad {
     %operand_a = irdl.base "!builtin.tensor"
     %operand_b = irdl.base "!builtin.tensor"
@@ -183,17 +195,23 @@ irdl.dialect @dist {
     irdl.operands(a: %operand_a, b: %operand_b, dout: %operand_dout)
     irdl.results(da: optional %result_da, db: optional %result_db)
   }
-  irdl.operation @sum {
-    %operand_xs = irdl.base "!builtin.tensor"
-    %result_y = irdl.base "!builtin.tensor"
-    irdl.operands(xs: variadic %operand_xs)
-    irdl.results(y: %result_y)
+  irdl.operation @div_grad {
+    %operand_a = irdl.base "!builtin.tensor"
+    %operand_b = irdl.base "!builtin.tensor"
+    %operand_dout = irdl.base "!builtin.tensor"
+    %result_da = irdl.base "!builtin.tensor"
+    %result_db = irdl.base "!builtin.tensor"
+    irdl.operands(a: %operand_a, b: %operand_b, dout: %operand_dout)
+    irdl.results(da: optional %result_da, db: optional %result_db)
   }
-  irdl.operation @any_of {
-    %operand_xs = irdl.base "!builtin.tensor"
-    %result_y = irdl.base "!builtin.tensor"
-    irdl.operands(xs: variadic %operand_xs)
-    irdl.results(y: %result_y)
+  irdl.operation @maximum_grad {
+    %operand_a = irdl.base "!builtin.tensor"
+    %operand_b = irdl.base "!builtin.tensor"
+    %operand_dout = irdl.base "!builtin.tensor"
+    %result_da = irdl.base "!builtin.tensor"
+    %result_db = irdl.base "!builtin.tensor"
+    irdl.operands(a: %operand_a, b: %operand_b, dout: %operand_dout)
+    irdl.results(da: optional %result_da, db: optional %result_db)
   }
   irdl.operation @scale {
     %operand_x = irdl.base "!builtin.tensor"
@@ -208,6 +226,55 @@ irdl.dialect @dist {
     irdl.attributes { "scale" = %attr_scale, "bias" = %attr_bias, "bias_after_scale" = %attr_bias_after_scale }
   }
   irdl.operation @cast {
+    %operand_x = irdl.base "!builtin.tensor"
+    %result_y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %operand_x)
+    irdl.results(y: %result_y)
+  }
+  irdl.operation @sqrt {
+    %operand_x = irdl.base "!builtin.tensor"
+    %result_y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %operand_x)
+    irdl.results(y: %result_y)
+  }
+  irdl.operation @rsqrt {
+    %operand_x = irdl.base "!builtin.tensor"
+    %result_y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %operand_x)
+    irdl.results(y: %result_y)
+  }
+  irdl.operation @exp {
+    %operand_x = irdl.base "!builtin.tensor"
+    %result_y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %operand_x)
+    irdl.results(y: %result_y)
+  }
+  irdl.operation @log {
+    %operand_x = irdl.base "!builtin.tensor"
+    %result_y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %operand_x)
+    irdl.results(y: %result_y)
+  }
+  irdl.operation @clip {
+    %operand_x = irdl.base "!builtin.tensor"
+    %result_y = irdl.base "!builtin.tensor"
+    %attr_min = irdl.base "#builtin.float"
+    %attr_max = irdl.base "#builtin.float"
+    irdl.operands(x: %operand_x)
+    irdl.results(y: %result_y)
+    irdl.attributes { "min" = %attr_min, "max" = %attr_max }
+  }
+  irdl.operation @clip_grad {
+    %operand_x = irdl.base "!builtin.tensor"
+    %operand_dout = irdl.base "!builtin.tensor"
+    %result_dx = irdl.base "!builtin.tensor"
+    %attr_min = irdl.base "#builtin.float"
+    %attr_max = irdl.base "#builtin.float"
+    irdl.operands(x: %operand_x, dout: %operand_dout)
+    irdl.results(dx: %result_dx)
+    irdl.attributes { "min" = %attr_min, "max" = %attr_max }
+  }
+  irdl.operation @identity {
     %operand_x = irdl.base "!builtin.tensor"
     %result_y = irdl.base "!builtin.tensor"
     irdl.operands(x: %operand_x)
@@ -247,26 +314,31 @@ irdl.dialect @dist {
     irdl.operands(x: %operand_x, dout: %operand_dout)
     irdl.results(dx: %result_dx)
   }
-  irdl.operation @sqrt {
+  irdl.operation @silu {
     %operand_x = irdl.base "!builtin.tensor"
     %result_y = irdl.base "!builtin.tensor"
     irdl.operands(x: %operand_x)
     irdl.results(y: %result_y)
   }
-  irdl.operation @clip {
+  irdl.operation @silu_grad {
     %operand_x = irdl.base "!builtin.tensor"
-    %result_y = irdl.base "!builtin.tensor"
-    %attr_min = irdl.base "#builtin.float"
-    %attr_max = irdl.base "#builtin.float"
-    irdl.operands(x: %operand_x)
-    irdl.results(y: %result_y)
-    irdl.attributes { "min" = %attr_min, "max" = %attr_max }
+    %operand_dout = irdl.base "!builtin.tensor"
+    %result_dx = irdl.base "!builtin.tensor"
+    irdl.operands(x: %operand_x, dout: %operand_dout)
+    irdl.results(dx: %result_dx)
   }
-  irdl.operation @identity {
+  irdl.operation @tanh {
     %operand_x = irdl.base "!builtin.tensor"
     %result_y = irdl.base "!builtin.tensor"
     irdl.operands(x: %operand_x)
     irdl.results(y: %result_y)
+  }
+  irdl.operation @tanh_grad {
+    %operand_y = irdl.base "!builtin.tensor"
+    %operand_dout = irdl.base "!builtin.tensor"
+    %result_dx = irdl.base "!builtin.tensor"
+    irdl.operands(y: %operand_y, dout: %operand_dout)
+    irdl.results(dx: %result_dx)
   }
   irdl.operation @reshape {
     %operand_x = irdl.base "!builtin.tensor"
@@ -291,6 +363,18 @@ irdl.dialect @dist {
     %attr_axes = irdl.base "#builtin.array"
     irdl.operands(x: %operand_x)
     irdl.results(y: %result_y)
+    irdl.attributes { "dims" = %attr_dims, "starts" = %attr_starts, "sizes" = %attr_sizes, "axes" = %attr_axes }
+  }
+  irdl.operation @slice_grad {
+    %operand_x = irdl.base "!builtin.tensor"
+    %operand_dout = irdl.base "!builtin.tensor"
+    %result_dx = irdl.base "!builtin.tensor"
+    %attr_dims = irdl.base "#builtin.dense_array"
+    %attr_starts = irdl.base "#builtin.dense_array"
+    %attr_sizes = irdl.base "#builtin.dense_array"
+    %attr_axes = irdl.base "#builtin.array"
+    irdl.operands(x: %operand_x, dout: %operand_dout)
+    irdl.results(dx: %result_dx)
     irdl.attributes { "dims" = %attr_dims, "starts" = %attr_starts, "sizes" = %attr_sizes, "axes" = %attr_axes }
   }
   irdl.operation @concat {
@@ -394,6 +478,19 @@ irdl.dialect @dist {
     irdl.results(dx: %result_dx)
     irdl.attributes { "dims" = %attr_dims, "keep_dims" = %attr_keep_dims }
   }
+  irdl.operation @reduce_max_grad {
+    %operand_x = irdl.base "!builtin.tensor"
+    %operand_y = irdl.base "!builtin.tensor"
+    %operand_dout = irdl.base "!builtin.tensor"
+    %result_dx = irdl.base "!builtin.tensor"
+    %attr_dims = irdl.base "#builtin.dense_array"
+    %attr_keep_dims_0 = irdl.is true
+    %attr_keep_dims_1 = irdl.is false
+    %attr_keep_dims = irdl.any_of(%attr_keep_dims_0, %attr_keep_dims_1)
+    irdl.operands(x: %operand_x, y: %operand_y, dout: %operand_dout)
+    irdl.results(dx: %result_dx)
+    irdl.attributes { "dims" = %attr_dims, "keep_dims" = %attr_keep_dims }
+  }
   irdl.operation @layer_norm {
     %operand_x = irdl.base "!builtin.tensor"
     %operand_scale = irdl.base "!builtin.tensor"
@@ -422,6 +519,145 @@ irdl.dialect @dist {
     irdl.operands(x: %operand_x, scale: optional %operand_scale, bias: optional %operand_bias, mean: %operand_mean, variance: %operand_variance, dy: %operand_dy)
     irdl.results(dx: optional %result_dx, dscale: optional %result_dscale, dbias: optional %result_dbias)
     irdl.attributes { "begin_norm_axis" = %attr_begin_norm_axis, "epsilon" = %attr_epsilon }
+  }
+  irdl.operation @rms_norm {
+    %operand_x = irdl.base "!builtin.tensor"
+    %operand_scale = irdl.base "!builtin.tensor"
+    %result_y = irdl.base "!builtin.tensor"
+    %result_inverse_rms = irdl.base "!builtin.tensor"
+    %attr_begin_norm_axis = irdl.base "#builtin.integer"
+    %attr_epsilon = irdl.base "#builtin.float"
+    irdl.operands(x: %operand_x, scale: optional %operand_scale)
+    irdl.results(y: %result_y, inverse_rms: %result_inverse_rms)
+    irdl.attributes { "begin_norm_axis" = %attr_begin_norm_axis, "epsilon" = %attr_epsilon }
+  }
+  irdl.operation @rms_norm_grad {
+    %operand_x = irdl.base "!builtin.tensor"
+    %operand_scale = irdl.base "!builtin.tensor"
+    %operand_inverse_rms = irdl.base "!builtin.tensor"
+    %operand_dy = irdl.base "!builtin.tensor"
+    %result_dx = irdl.base "!builtin.tensor"
+    %result_dscale = irdl.base "!builtin.tensor"
+    %attr_begin_norm_axis = irdl.base "#builtin.integer"
+    %attr_epsilon = irdl.base "#builtin.float"
+    irdl.operands(x: %operand_x, scale: optional %operand_scale, inverse_rms: %operand_inverse_rms, dy: %operand_dy)
+    irdl.results(dx: optional %result_dx, dscale: optional %result_dscale)
+    irdl.attributes { "begin_norm_axis" = %attr_begin_norm_axis, "epsilon" = %attr_epsilon }
+  }
+  irdl.operation @softmax {
+    %operand_x = irdl.base "!builtin.tensor"
+    %result_y = irdl.base "!builtin.tensor"
+    %attr_dim = irdl.base "#builtin.integer"
+    irdl.operands(x: %operand_x)
+    irdl.results(y: %result_y)
+    irdl.attributes { "dim" = %attr_dim }
+  }
+  irdl.operation @softmax_grad {
+    %operand_y = irdl.base "!builtin.tensor"
+    %operand_dy = irdl.base "!builtin.tensor"
+    %result_dx = irdl.base "!builtin.tensor"
+    %attr_dim = irdl.base "#builtin.integer"
+    irdl.operands(y: %operand_y, dy: %operand_dy)
+    irdl.results(dx: %result_dx)
+    irdl.attributes { "dim" = %attr_dim }
+  }
+  irdl.operation @softmax_cross_entropy {
+    %operand_logits = irdl.base "!builtin.tensor"
+    %operand_labels = irdl.base "!builtin.tensor"
+    %result_loss = irdl.base "!builtin.tensor"
+    %result_softmax = irdl.base "!builtin.tensor"
+    %attr_axes = irdl.base "#builtin.array"
+    %attr_ignore_index = irdl.base "#builtin.integer"
+    irdl.operands(logits: %operand_logits, labels: %operand_labels)
+    irdl.results(loss: %result_loss, softmax: %result_softmax)
+    irdl.attributes { "axes" = %attr_axes, "ignore_index" = %attr_ignore_index }
+  }
+  irdl.operation @softmax_cross_entropy_grad {
+    %operand_softmax = irdl.base "!builtin.tensor"
+    %operand_labels = irdl.base "!builtin.tensor"
+    %operand_dloss = irdl.base "!builtin.tensor"
+    %result_dlogits = irdl.base "!builtin.tensor"
+    %attr_axes = irdl.base "#builtin.array"
+    %attr_ignore_index = irdl.base "#builtin.integer"
+    irdl.operands(softmax: %operand_softmax, labels: %operand_labels, dloss: %operand_dloss)
+    irdl.results(dlogits: %result_dlogits)
+    irdl.attributes { "axes" = %attr_axes, "ignore_index" = %attr_ignore_index }
+  }
+  irdl.operation @embedding {
+    %operand_ids = irdl.base "!builtin.tensor"
+    %operand_table = irdl.base "!builtin.tensor"
+    %result_out = irdl.base "!builtin.tensor"
+    %attr_axes = irdl.base "#builtin.array"
+    irdl.operands(ids: %operand_ids, table: %operand_table)
+    irdl.results(out: %result_out)
+    irdl.attributes { "axes" = %attr_axes }
+  }
+  irdl.operation @embedding_grad {
+    %operand_ids = irdl.base "!builtin.tensor"
+    %operand_dout = irdl.base "!builtin.tensor"
+    %result_dtable = irdl.base "!builtin.tensor"
+    %attr_axes = irdl.base "#builtin.array"
+    irdl.operands(ids: %operand_ids, dout: %operand_dout)
+    irdl.results(dtable: %result_dtable)
+    irdl.attributes { "axes" = %attr_axes }
+  }
+  irdl.operation @dropout {
+    %operand_x = irdl.base "!builtin.tensor"
+    %result_out = irdl.base "!builtin.tensor"
+    %result_mask = irdl.base "!builtin.tensor"
+    %attr_rate = irdl.base "#builtin.float"
+    %attr_seed = irdl.base "#builtin.integer"
+    %attr_axes = irdl.base "#builtin.array"
+    irdl.operands(x: %operand_x)
+    irdl.results(out: %result_out, mask: %result_mask)
+    irdl.attributes { "rate" = %attr_rate, "seed" = %attr_seed, "axes" = %attr_axes }
+  }
+  irdl.operation @dropout_grad {
+    %operand_dout = irdl.base "!builtin.tensor"
+    %operand_mask = irdl.base "!builtin.tensor"
+    %result_dx = irdl.base "!builtin.tensor"
+    %attr_rate = irdl.base "#builtin.float"
+    irdl.operands(dout: %operand_dout, mask: %operand_mask)
+    irdl.results(dx: %result_dx)
+    irdl.attributes { "rate" = %attr_rate }
+  }
+  irdl.operation @attention {
+    %operand_q = irdl.base "!builtin.tensor"
+    %operand_k = irdl.base "!builtin.tensor"
+    %operand_v = irdl.base "!builtin.tensor"
+    %result_out = irdl.base "!builtin.tensor"
+    %result_log_sum_exp = irdl.base "!builtin.tensor"
+    %attr_causal_0 = irdl.is true
+    %attr_causal_1 = irdl.is false
+    %attr_causal = irdl.any_of(%attr_causal_0, %attr_causal_1)
+    %attr_scale = irdl.base "#builtin.float"
+    %attr_dropout = irdl.base "#builtin.float"
+    %attr_seed = irdl.base "#builtin.integer"
+    %attr_axes = irdl.base "#builtin.array"
+    irdl.operands(q: %operand_q, k: %operand_k, v: %operand_v)
+    irdl.results(out: %result_out, log_sum_exp: %result_log_sum_exp)
+    irdl.attributes { "causal" = %attr_causal, "scale" = %attr_scale, "dropout" = %attr_dropout, "seed" = %attr_seed, "axes" = %attr_axes }
+  }
+  irdl.operation @attention_grad {
+    %operand_q = irdl.base "!builtin.tensor"
+    %operand_k = irdl.base "!builtin.tensor"
+    %operand_v = irdl.base "!builtin.tensor"
+    %operand_out = irdl.base "!builtin.tensor"
+    %operand_log_sum_exp = irdl.base "!builtin.tensor"
+    %operand_dout = irdl.base "!builtin.tensor"
+    %result_dq = irdl.base "!builtin.tensor"
+    %result_dk = irdl.base "!builtin.tensor"
+    %result_dv = irdl.base "!builtin.tensor"
+    %attr_causal_0 = irdl.is true
+    %attr_causal_1 = irdl.is false
+    %attr_causal = irdl.any_of(%attr_causal_0, %attr_causal_1)
+    %attr_scale = irdl.base "#builtin.float"
+    %attr_dropout = irdl.base "#builtin.float"
+    %attr_seed = irdl.base "#builtin.integer"
+    %attr_axes = irdl.base "#builtin.array"
+    irdl.operands(q: %operand_q, k: %operand_k, v: %operand_v, out: %operand_out, log_sum_exp: %operand_log_sum_exp, dout: %operand_dout)
+    irdl.results(dq: optional %result_dq, dk: optional %result_dk, dv: optional %result_dv)
+    irdl.attributes { "causal" = %attr_causal, "scale" = %attr_scale, "dropout" = %attr_dropout, "seed" = %attr_seed, "axes" = %attr_axes }
   }
   irdl.operation @all_reduce {
     %operand_x = irdl.base "!builtin.tensor"

@@ -39,26 +39,26 @@ module @all attributes {dist.mesh = @mesh, dist.microbatches = 1 : i64, dist.ran
   }
 
   // CHECK-LABEL: func.func @dropout
-  func.func @dropout(%x: tensor<2x4xf32>, %step: tensor<i64>) {
+  func.func @dropout(%x: tensor<2x4xf32>) {
     // CHECK: dist.dropout %{{.*}} {rate = 1.000000e-01 : f64, seed = 7 : i64} : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xi1>)
     %0:2 = dist.dropout %x {rate = 0.1 : f64, seed = 7 : i64} : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xi1>)
-    // CHECK: dist.dropout %{{.*}}, %{{.*}} over ["dp", "mp"] {rate = 1.000000e-01 : f64, seed = 7 : i64} : (tensor<2x4xf32>, tensor<i64>) -> (tensor<2x4xf32>, tensor<2x4xi1>)
-    %1:2 = dist.dropout %x, %step over ["dp", "mp"] {rate = 0.1 : f64, seed = 7 : i64} : (tensor<2x4xf32>, tensor<i64>) -> (tensor<2x4xf32>, tensor<2x4xi1>)
+    // CHECK: dist.dropout %{{.*}} over ["dp", "mp"] {rate = 1.000000e-01 : f64, seed = 7 : i64} : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xi1>)
+    %1:2 = dist.dropout %x over ["dp", "mp"] {rate = 0.1 : f64, seed = 7 : i64} : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xi1>)
     // CHECK: dist.dropout_grad %{{.*}}, %{{.*}} {rate = 1.000000e-01 : f64} : (tensor<2x4xf32>, tensor<2x4xi1>) -> tensor<2x4xf32>
     %2 = dist.dropout_grad %x, %1#1 {rate = 0.1 : f64} : (tensor<2x4xf32>, tensor<2x4xi1>) -> tensor<2x4xf32>
     return
   }
 
   // CHECK-LABEL: func.func @attention
-  func.func @attention(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %step: tensor<i64>) {
+  func.func @attention(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>) {
     // CHECK: dist.attention %{{.*}}, %{{.*}}, %{{.*}} {causal = true, scale = 2.500000e-01 : f64} : (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
     %0:2 = dist.attention %q, %k, %k {causal = true, scale = 0.25 : f64} : (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
-    // CHECK: dist.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} over ["mp"] {dropout = 1.000000e-01 : f64, scale = 2.500000e-01 : f64, seed = 3 : i64}
-    %1:2 = dist.attention %q, %k, %k, %step over ["mp"] {dropout = 0.1 : f64, scale = 0.25 : f64, seed = 3 : i64} : (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<i64>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+    // CHECK: dist.attention %{{.*}}, %{{.*}}, %{{.*}} over ["mp"] {dropout = 1.000000e-01 : f64, scale = 2.500000e-01 : f64, seed = 3 : i64}
+    %1:2 = dist.attention %q, %k, %k over ["mp"] {dropout = 0.1 : f64, scale = 0.25 : f64, seed = 3 : i64} : (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
     // CHECK: %{{.*}}:3 = dist.attention_grad %{{.*}} {causal = true, scale = 2.500000e-01 : f64}
     %2:3 = dist.attention_grad %q, %k, %k, %0#0, %0#1, %q {causal = true, scale = 0.25 : f64} : (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>, tensor<2x4x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>)
     // CHECK: dist.attention_grad %{{.*}} over ["mp"] {dropout = 1.000000e-01 : f64, resultSegmentSizes = array<i32: 0, 0, 1>, scale = 2.500000e-01 : f64, seed = 3 : i64}
-    %3 = dist.attention_grad %q, %k, %k, %1#0, %1#1, %q, %step over ["mp"] {dropout = 0.1 : f64, resultSegmentSizes = array<i32: 0, 0, 1>, scale = 0.25 : f64, seed = 3 : i64} : (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>, tensor<2x4x8x16xf32>, tensor<i64>) -> tensor<2x2x8x16xf32>
+    %3 = dist.attention_grad %q, %k, %k, %1#0, %1#1, %q over ["mp"] {dropout = 0.1 : f64, resultSegmentSizes = array<i32: 0, 0, 1>, scale = 0.25 : f64, seed = 3 : i64} : (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x2x8x16xf32>
     return
   }
 

@@ -69,14 +69,6 @@ func.func @rate(%x: tensor<2xf32>) {
 
 // -----
 
-func.func @counter(%x: tensor<2xf32>, %counter: tensor<2xi64>) {
-  // expected-error @+1 {{'dist.dropout' op 'counter' must hold one element, but its type is tensor<2xi64>}}
-  %0:2 = dist.dropout %x, %counter {rate = 0.5 : f64, seed = 1 : i64} : (tensor<2xf32>, tensor<2xi64>) -> (tensor<2xf32>, tensor<2xi1>)
-  return
-}
-
-// -----
-
 func.func @heads(%q: tensor<1x3x4x8xf32>, %k: tensor<1x2x4x8xf32>) {
   // expected-error @+1 {{'dist.attention' op has 3 heads of queries for 2 of keys, which does not divide them}}
   %0:2 = dist.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<1x3x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
