@@ -18,7 +18,7 @@ impl Mask {
     /// The mask of an op with `seed` and `axes` that drops with this probability.
     pub fn of(cx: &EvalCx, rate: f64) -> Result<Self, Error> {
         let (index, _) = group_index(cx)?;
-        let numbers = [cx.attrs.int("seed")? as u64, 0, index as u64];
+        let numbers = [cx.attrs.int("seed")? as u64, cx.microbatch, index as u64];
         let stream = numbers.into_iter().fold(0, |s, n| bits(s ^ n, n));
         Ok(Self { stream, rate })
     }
