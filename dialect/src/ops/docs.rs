@@ -11,6 +11,7 @@ use super::{
 /// Family titles, by the name of a member.
 const FAMILIES: &[(&str, &str)] = &[
     ("dist.mesh", "Structure"),
+    ("dist.schedule", "Schedules"),
     ("dist.matmul", "Linear layers"),
     ("dist.add", "Arithmetic"),
     ("dist.add_grad", "Gradients of arithmetic"),

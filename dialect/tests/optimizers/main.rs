@@ -94,6 +94,7 @@ fn run(name: &str, attrs: &Attrs, operands: &Named) -> Named {
         results: &types,
         place: None,
         stream: 0,
+        microbatch: 0,
     };
     let results = eval(def, &call).unwrap_or_else(|e| panic!("{name}: {e}"));
     let names = names.into_iter().map(str::to_owned);
@@ -378,6 +379,7 @@ fn clip_by_global_norm(tensors: &[Tensor], limit: f64, stacked: bool) -> Vec<Ten
         results: &[TensorType::new(shape, types[0].dtype)],
         place: None,
         stream: 0,
+        microbatch: 0,
     };
     let mut total = eval(def, &call).unwrap().remove(0);
     if stacked {
