@@ -5,6 +5,7 @@ pub mod bundle;
 pub mod codegen;
 pub mod driver;
 mod error;
+pub mod generate;
 pub mod interop;
 pub mod pass;
 pub mod schedule;

@@ -57,6 +57,11 @@ impl Layouts {
         Ok(inference.layouts)
     }
 
+    /// All layouts that are known.
+    pub fn into_values(self) -> HashMap<ValueId, Layout, FxBuildHasher> {
+        self.values
+    }
+
     /// How a value is spread, if that is known.
     pub fn get(&self, value: ValueId) -> Option<&Layout> {
         self.values.get(&value)

@@ -20,8 +20,10 @@ pub struct OptionDef {
 pub enum OptionKind {
     /// `true` or `false`; the bare name means `true`.
     Flag,
-    /// A number, `0` or larger.
+    /// A whole number, `0` or larger.
     Count,
+    /// A finite number.
+    Number,
     /// Any text.
     Text,
     /// One of these words.
@@ -36,6 +38,7 @@ impl OptionKind {
         match self {
             OptionKind::Flag => "true or false".into(),
             OptionKind::Count => "a number".into(),
+            OptionKind::Number => "a number such as 0.5 or 1e-3".into(),
             OptionKind::Text => "a text".into(),
             OptionKind::Word(words) => format!("one of {}", words.join(", ")),
             OptionKind::List => "texts separated by commas".into(),
@@ -47,6 +50,9 @@ impl OptionKind {
         Some(match self {
             OptionKind::Flag => OptionValue::Flag(text.parse().ok()?),
             OptionKind::Count => OptionValue::Count(text.parse().ok()?),
+            OptionKind::Number => {
+                OptionValue::Number(text.parse().ok().filter(|v: &f64| v.is_finite())?)
+            }
             OptionKind::Text => OptionValue::Text(text.into()),
             OptionKind::Word(words) => {
                 OptionValue::Text(words.iter().find(|&&w| w == text)?.to_string())
@@ -62,12 +68,14 @@ impl OptionKind {
 }
 
 /// A value of an option.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum OptionValue {
     /// Of a [`OptionKind::Flag`].
     Flag(bool),
     /// Of a [`OptionKind::Count`].
     Count(u64),
+    /// Of a [`OptionKind::Number`].
+    Number(f64),
     /// Of a [`OptionKind::Text`] or [`OptionKind::Word`].
     Text(String),
     /// Of a [`OptionKind::List`].
@@ -75,7 +83,7 @@ pub enum OptionValue {
 }
 
 /// The options of one pass of a pipeline: every option its definition lists has a value.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct PassOptions {
     values: BTreeMap<&'static str, OptionValue>,
     written: Vec<(&'static str, String)>,
@@ -120,6 +128,14 @@ impl PassOptions {
         match self.values.get(name) {
             Some(OptionValue::Count(value)) => *value,
             _ => 0,
+        }
+    }
+
+    /// A number, whole or not; 0 for anything else.
+    pub fn number(&self, name: &str) -> f64 {
+        match self.values.get(name) {
+            Some(OptionValue::Number(value)) => *value,
+            _ => 0.0,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::PassDef;
 use crate::transforms::{
-    canonicalize, cse, dce, fuse_linear, lower_to_linalg, promote_linear, schedule_pipeline,
-    split_backward,
+    append_backward, canonicalize, cse, dce, fuse_linear, lower_to_linalg, promote_linear,
+    schedule_pipeline, split_backward,
 };
 
 /// All passes, in the order in which lists show them.
@@ -11,6 +11,7 @@ pub static ALL: &[&PassDef] = &[
     &canonicalize::DEF,
     &cse::DEF,
     &dce::DEF,
+    &append_backward::DEF,
     &promote_linear::DEF,
     &fuse_linear::DEF,
     &schedule_pipeline::DEF,

@@ -1,5 +1,6 @@
 //! The passes, one file or folder each. [`registry`](crate::pass::registry) lists them.
 
+pub mod append_backward;
 pub mod canonicalize;
 pub mod cse;
 pub mod dce;

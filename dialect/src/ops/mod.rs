@@ -47,8 +47,7 @@ pub use attributes::{Attributes, Attrs, DictAttributes, OpAttributes, Value, val
 pub use conform::matches as attr_matches;
 pub use docs::docs;
 pub use gradient::{
-    Differentiated, Emit, Gradient, GradientBuilder, GradientCx, Reduce, ValueLayouts,
-    differentiate,
+    Differentiated, Emit, Gradient, GradientCx, OpBuilder, Reduce, ValueLayouts, differentiate,
 };
 pub use groups::{OPERAND_SEGMENTS, RESULT_SEGMENTS, SegmentError, segments};
 pub use infer::{InferCx, Request, infer};

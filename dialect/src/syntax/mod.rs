@@ -23,7 +23,7 @@ mod grammar {
     include!(concat!(env!("OUT_DIR"), "/grammar.rs"));
 }
 
-pub use print::{Displayed, PrintOptions, Printable, print, write};
+pub use print::{Displayed, PrintOptions, Printable, print, value_named, write};
 
 use std::cell::RefCell;
 use std::sync::Arc;

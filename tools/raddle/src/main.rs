@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod compare;
+mod generate;
 mod kernel;
 mod schedule;
 
@@ -20,6 +21,8 @@ struct Cli {
 enum Command {
     /// Hold two states of a program against each other: sizes, and what they compute.
     Compare(compare::Options),
+    /// Print the forward program of a model on a mesh.
+    Gen(Box<generate::Options>),
     /// Emit one kernel of a linear layer as LLVM IR, PTX or machine code, and report what it takes.
     Kernel(Box<kernel::Options>),
     /// Make, search, check and draw pipeline schedules.
@@ -29,6 +32,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Compare(options) => compare::run(&options),
+        Command::Gen(options) => generate::run(&options),
         Command::Kernel(options) => kernel::run(&options),
         Command::Schedule(options) => schedule::run(&options),
     };

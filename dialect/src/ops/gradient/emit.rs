@@ -16,7 +16,7 @@ use crate::tensor_type::{DType, TensorType};
 pub type ValueLayouts = HashMap<ValueId, Layout, FxBuildHasher>;
 
 /// Builds ops at the rewriter's insertion point: infers their types, counts their groups and notes how their results are spread.
-pub struct GradientBuilder<'a, 'm> {
+pub struct OpBuilder<'a, 'm> {
     /// Edits the module.
     pub rewriter: &'a mut Rewriter<'m>,
     /// The class's mesh.
@@ -29,7 +29,7 @@ pub struct GradientBuilder<'a, 'm> {
     pub loc: Loc,
 }
 
-impl<'a, 'm> GradientBuilder<'a, 'm> {
+impl<'a, 'm> OpBuilder<'a, 'm> {
     /// An op to be completed and built.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl<'a, 'm> GradientBuilder<'a, 'm> {
 
 /// An op in the making. Operand groups are given in the order of the definition, each once; attributes left out take their defaults.
 pub struct Emit<'b, 'a, 'm> {
-    builder: &'b mut GradientBuilder<'a, 'm>,
+    builder: &'b mut OpBuilder<'a, 'm>,
     def: &'static OpDef,
     operands: Vec<ValueId>,
     sizes: Vec<i32>,

@@ -23,7 +23,7 @@ mod emit;
 
 use std::ops::Range;
 
-pub use emit::{Emit, GradientBuilder, ValueLayouts};
+pub use emit::{Emit, OpBuilder, ValueLayouts};
 
 use super::attributes::Attrs;
 use super::{Group, OpAttributes, OpDef};
@@ -64,7 +64,7 @@ pub enum Reduce {
 /// # Errors
 /// `E0319` if the op has no gradient; what its rule finds; `E0347` if a gradient is not spread as its value demands.
 pub fn differentiate(
-    builder: &mut GradientBuilder,
+    builder: &mut OpBuilder,
     request: Differentiated,
 ) -> Result<Vec<Option<ValueId>>, Error> {
     let (op, module) = (request.op, builder.rewriter.module());
@@ -102,7 +102,7 @@ pub fn differentiate(
 }
 
 /// A gradient is spread as its value demands; see the table above.
-fn check(builder: &GradientBuilder, value: ValueId, gradient: ValueId) -> Result<(), Error> {
+fn check(builder: &OpBuilder, value: ValueId, gradient: ValueId) -> Result<(), Error> {
     let (ty, expected) = (builder.ty(gradient)?, builder.ty(value)?);
     if ty != expected {
         return Err(Error::op(
@@ -149,7 +149,7 @@ pub struct GradientCx<'c, 'a, 'm> {
     needs: &'c [bool],
     reduce: Reduce,
     /// Builds ops; prefer [`GradientCx::emit`].
-    pub builder: &'c mut GradientBuilder<'a, 'm>,
+    pub builder: &'c mut OpBuilder<'a, 'm>,
 }
 
 impl<'a, 'm> GradientCx<'_, 'a, 'm> {

@@ -28,7 +28,7 @@ use names::Names;
 use op::Printer;
 use value::ValueWriter;
 
-use crate::ir::{Attr, Context, Loc, Module, Type};
+use crate::ir::{Attr, Context, Loc, Module, OpId, Type, ValueId};
 
 /// How to print.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -62,6 +62,25 @@ pub fn write(module: &Module, options: PrintOptions, out: &mut impl io::Write) -
     write_pieces(module, options, &mut |piece| {
         out.write_all(piece.as_bytes())
     })
+}
+
+/// The value inside `op` that the printed module calls `name`: `%12`, `%arg0`, `%7#1`.
+pub fn value_named(module: &Module, op: OpId, name: &str) -> Option<ValueId> {
+    let names = Names::new(module, false);
+    let mut text = String::new();
+    let mut is_called = |value: &ValueId| {
+        text.clear();
+        names.push_value(&mut text, module, *value);
+        text == name
+    };
+    for inner in module.walk(op) {
+        let blocks = module.regions(inner).iter().flat_map(|&r| module.blocks(r));
+        let args = blocks.flat_map(|b| module.args(b).iter().copied());
+        if let Some(value) = args.chain(module.results(inner)).find(&mut is_called) {
+            return Some(value);
+        }
+    }
+    None
 }
 
 /// Takes a piece of text.

@@ -1,0 +1,193 @@
+//! The optimizer: one op per parameter, its state as globals, and the learning rate.
+
+use raddle_dialect::Error;
+use raddle_dialect::ir::{OpId, ValueId};
+use raddle_dialect::layout::Layout;
+
+use super::finish::{Gradient, Training};
+use super::globals::{Global, NewGlobal, Start, load, one, store};
+use super::optimizers::{Rule, Setting, StateShape, Updated};
+use super::program::NUMBERS;
+
+/// What all updates share.
+#[derive(Clone, Copy)]
+struct Shared {
+    rule: &'static Rule,
+    lr: ValueId,
+    /// Set if gradients overflowed.
+    skip: Option<ValueId>,
+}
+
+impl Training<'_, '_, '_> {
+    /// Everything from reduced gradients to stored parameters, before `at`.
+    pub fn update(
+        &mut self,
+        at: OpId,
+        mut gradients: Vec<Gradient>,
+        scale: Option<Global>,
+    ) -> Result<(), Error> {
+        let Some(rule) = self.options.optimizer else {
+            return self.keep(at, &gradients);
+        };
+        if gradients.is_empty() {
+            return Ok(());
+        }
+        if self.options.master_grad {
+            for gradient in &mut gradients {
+                self.enter(
+                    at,
+                    "optimizer",
+                    self.step.parameters[gradient.parameter].stage,
+                );
+                gradient.value = self.builder.cast(gradient.value, NUMBERS)?;
+            }
+        }
+        let skip = match &scale {
+            Some(scale) => Some(self.unscale(at, &mut gradients, scale)?),
+            None => None,
+        };
+        self.clip(at, &mut gradients)?;
+        let lr = self.number("lr", NUMBERS, self.options.hyper.lr)?;
+        self.enter(at, "optimizer", None);
+        let lr = load(self.builder, &lr);
+        let shared = Shared { rule, lr, skip };
+        for gradient in gradients {
+            self.update_one(at, gradient, shared)?;
+        }
+        Ok(())
+    }
+
+    /// Without an optimizer, gradients end in buffers.
+    fn keep(&mut self, at: OpId, gradients: &[Gradient]) -> Result<(), Error> {
+        for gradient in gradients {
+            let parameter = &self.step.parameters[gradient.parameter];
+            let global = self.declare(NewGlobal {
+                name: format!("{}_grad", parameter.name),
+                kind: "buffer",
+                ty: self.builder.ty(gradient.value)?,
+                layout: parameter.layout.clone(),
+                of: None,
+                start: Start::Fill(0.0),
+            })?;
+            self.enter(at, "optimizer", parameter.stage);
+            store(self.builder, &global.name, gradient.value);
+        }
+        Ok(())
+    }
+
+    fn update_one(&mut self, at: OpId, gradient: Gradient, shared: Shared) -> Result<(), Error> {
+        let parameter = &self.step.parameters[gradient.parameter];
+        let rule = shared.rule;
+        let mut states = Vec::new();
+        for state in rule.states {
+            let like = state.shape == StateShape::Parameter;
+            let ty = match like {
+                true => raddle_dialect::TensorType::new(&parameter.ty.shape[..], NUMBERS),
+                false => one(NUMBERS),
+            };
+            let layout = match like {
+                true => parameter.layout.clone(),
+                false => Layout::replicated(1),
+            };
+            let start = Start::Fill((state.init)(&self.options.hyper));
+            states.push(self.state(&parameter.name, state.name, ty, layout, start)?);
+        }
+        let master = match parameter.master {
+            true => {
+                let ty = raddle_dialect::TensorType::new(&parameter.ty.shape[..], NUMBERS);
+                let start = Start::Parameter(gradient.parameter);
+                let layout = parameter.layout.clone();
+                Some(self.state(&parameter.name, "master", ty, layout, start)?)
+            }
+            false => None,
+        };
+        self.enter(at, "optimizer", parameter.stage);
+        self.builder.loc = self.builder.rewriter.loc(parameter.global);
+        let param = match self.step.microbatches {
+            1 => parameter.loads[0],
+            _ => load(
+                self.builder,
+                &Global {
+                    name: parameter.name.clone(),
+                    ty: parameter.ty.clone(),
+                    layout: parameter.layout.clone(),
+                },
+            ),
+        };
+        let values: Vec<_> = states.iter().map(|s| load(self.builder, s)).collect();
+        let master_value = master.as_ref().map(|m| load(self.builder, m));
+        let cx = self.builder.rewriter.cx().clone();
+        let def = cx
+            .op_def(cx.ident(rule.op))
+            .ok_or_else(|| Error::op("E0318", format!("no op is called '{}'", rule.op)))?;
+        let mut emit = self.builder.emit(rule.op)?;
+        for group in def.operands {
+            let state = rule.states.iter().position(|s| s.name == group.name);
+            emit = match (group.name, state) {
+                (_, Some(state)) => emit.one(values[state]),
+                ("param", _) => emit.one(param),
+                ("grad", _) => emit.one(gradient.value),
+                ("lr", _) => emit.one(shared.lr),
+                ("skip_update", _) => emit.optional(shared.skip),
+                ("master", _) => emit.optional(master_value),
+                _ => emit.many(&[]),
+            };
+        }
+        let updated = Updated {
+            rank: parameter.ty.rank(),
+            index: gradient.parameter,
+        };
+        for (name, setting) in (rule.attrs)(&self.options.hyper, updated) {
+            emit = match setting {
+                Setting::Float(value) => emit.float(name, value),
+                Setting::Int(value) => emit.int(name, value),
+                Setting::Bool(value) => emit.bool(name, value),
+            };
+        }
+        let wants = def.results.iter();
+        let wants: Vec<_> = wants
+            .map(|g| g.name != "new_master" || parameter.master)
+            .collect();
+        let op = emit.wants(&wants).build()?;
+        self.put(op, "new_param", &parameter.name);
+        for (index, state) in rule.states.iter().enumerate() {
+            match state.advanced {
+                None => self.put(op, &format!("new_{}", state.name), &states[index].name),
+                Some(factor) => {
+                    let factor = factor(&self.options.hyper);
+                    let advanced = self.builder.scaled(values[index], factor)?;
+                    store(self.builder, &states[index].name, advanced);
+                }
+            }
+        }
+        if let Some(master) = master {
+            self.put(op, "new_master", &master.name);
+        }
+        Ok(())
+    }
+
+    /// Stores a result of an optimizer.
+    fn put(&mut self, op: OpId, result: &str, global: &str) {
+        if let Some(value) = self.builder.rewriter.result_in(op, result) {
+            store(self.builder, global, value);
+        }
+    }
+
+    fn state(
+        &mut self,
+        parameter: &str,
+        name: &str,
+        ty: raddle_dialect::TensorType,
+        layout: Layout,
+        start: Start,
+    ) -> Result<Global, Error> {
+        self.declare(NewGlobal {
+            name: format!("{parameter}_{name}"),
+            kind: "state",
+            ty,
+            layout,
+            of: Some(parameter),
+            start,
+        })
+    }
+}
