@@ -14,20 +14,10 @@ pub struct Hyper {
     pub nesterov: bool,
 }
 
-/// The parameter that an op updates.
-#[derive(Clone, Copy, Debug)]
-pub struct Updated {
-    /// Its rank.
-    pub rank: usize,
-    /// Its position among the parameters.
-    pub index: usize,
-}
-
 /// An attribute of an optimizer op.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Setting {
     Float(f64),
-    Int(i64),
     Bool(bool),
 }
 
@@ -58,7 +48,8 @@ pub struct Rule {
     pub word: &'static str,
     pub op: &'static str,
     pub states: &'static [State],
-    pub attrs: fn(&Hyper, Updated) -> Vec<(&'static str, Setting)>,
+    /// Attributes for a parameter of this rank.
+    pub attrs: fn(&Hyper, usize) -> Vec<(&'static str, Setting)>,
 }
 
 /// What the option `optimizer` takes; `none` besides the rules.
@@ -89,9 +80,9 @@ const MOMENTS: &[State] = &[
     power("beta2_pow", |h| h.beta2),
 ];
 
-/// Whether a parameter decays.
-fn decays(h: &Hyper, parameter: Updated) -> bool {
-    h.decay_all || parameter.rank >= 2
+/// Whether a parameter of this rank decays.
+fn decays(h: &Hyper, rank: usize) -> bool {
+    h.decay_all || rank >= 2
 }
 
 fn betas(h: &Hyper) -> Vec<(&'static str, Setting)> {
@@ -113,8 +104,8 @@ static RULES: &[Rule] = &[
         word: "momentum",
         op: "dist.momentum",
         states: &[tensor("velocity")],
-        attrs: |h, p| {
-            let decay = if decays(h, p) { h.weight_decay } else { 0.0 };
+        attrs: |h, rank| {
+            let decay = if decays(h, rank) { h.weight_decay } else { 0.0 };
             vec![
                 ("mu", Setting::Float(h.momentum)),
                 ("use_nesterov", Setting::Bool(h.nesterov)),
@@ -132,10 +123,10 @@ static RULES: &[Rule] = &[
         word: "adamw",
         op: "dist.adamw",
         states: MOMENTS,
-        attrs: |h, p| {
+        attrs: |h, rank| {
             let mut attrs = betas(h);
             attrs.push(("weight_decay", Setting::Float(h.weight_decay)));
-            attrs.push(("with_decay", Setting::Bool(decays(h, p))));
+            attrs.push(("with_decay", Setting::Bool(decays(h, rank))));
             attrs
         },
     },

@@ -6,7 +6,7 @@ use raddle_dialect::layout::Layout;
 
 use super::finish::{Gradient, Training};
 use super::globals::{Global, NewGlobal, Start, load, one, store};
-use super::optimizers::{Rule, Setting, StateShape, Updated};
+use super::optimizers::{Rule, Setting, StateShape};
 use super::program::NUMBERS;
 
 /// What all updates share.
@@ -133,14 +133,9 @@ impl Training<'_, '_, '_> {
                 _ => emit.many(&[]),
             };
         }
-        let updated = Updated {
-            rank: parameter.ty.rank(),
-            index: gradient.parameter,
-        };
-        for (name, setting) in (rule.attrs)(&self.options.hyper, updated) {
+        for (name, setting) in (rule.attrs)(&self.options.hyper, parameter.ty.rank()) {
             emit = match setting {
                 Setting::Float(value) => emit.float(name, value),
-                Setting::Int(value) => emit.int(name, value),
                 Setting::Bool(value) => emit.bool(name, value),
             };
         }
