@@ -159,7 +159,10 @@ pub fn parameters(program: &Program, seed: u64) -> Whole {
     parameters
         .map(|(_, g)| {
             let shape = whole_shape(&g.ty.shape, &g.layout, program.mesh());
-            let stream = seed ^ g.name.bytes().fold(7, |h, b| h * 31 + u64::from(b));
+            let stream = seed
+                ^ g.name
+                    .bytes()
+                    .fold(7u64, |h, b| h.wrapping_mul(31).wrapping_add(b.into()));
             let scale = 1.0 / (shape[0] as f64).sqrt();
             let centre = if g.name.ends_with("scale") { 1.0 } else { 0.0 };
             let value = Tensor::from_fn(shape, DType::F32, |i| {

@@ -163,6 +163,7 @@ impl Training<'_, '_, '_> {
                 .emit("dist.accumulate")?
                 .one(gradient.value)
                 .attr("global", symbol)
+                .types(&[])
                 .build()?;
             self.enter(end, "backward", parameter.stage);
             gradient.value = load(self.builder, &global);
