@@ -5,6 +5,7 @@
 //! lie side by side in the columns of one weight, so that a rank's columns are whole heads.
 
 use raddle_dialect::ir::ValueId;
+use raddle_dialect::ops::shape::OUTERMOST;
 use raddle_dialect::{DType, Error};
 
 use super::layers::{Linear, STD};
@@ -106,7 +107,13 @@ impl Program<'_, '_, '_> {
         shape[2] = local_heads;
         shape.push(3 * width);
         let by_head = self.builder.emit("dist.reshape")?.one(qkv);
-        let by_head = by_head.tensor(&shape, DType::F32).value()?;
+        // The tensor axis cuts the heads, even where a rank has a single one.
+        let by_head = by_head.tensor(&shape, DType::F32);
+        let by_head = match local_heads {
+            1 => by_head.bool(OUTERMOST, true),
+            _ => by_head,
+        };
+        let by_head = by_head.value()?;
         let by_head = self.transpose(by_head, &[1, 2, 0, 3])?;
         let split = self.builder.emit("dist.split")?.one(by_head);
         let split = split.int("dim", 3).counts(&[3]).build()?;

@@ -246,7 +246,16 @@ fn layout_any_of(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
 fn gradient_add(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
     let (a, b, c) = (cx.operand("a")?, cx.operand("b")?, cx.result("c")?);
     let dout = cx.dout("c")?;
-    let like = |v| Ok::<_, Error>(cx.builder.ty(v)? == cx.builder.ty(c)?);
+    // A dimension of extent 1 may be repeated along an axis that cuts the result into pieces of extent 1.
+    let like = |v| {
+        let (of_v, of_c) = (cx.builder.layout(v)?, cx.builder.layout(c)?);
+        let cut_alike = |axis: usize| {
+            let cuts = [of_v, of_c].map(|l| matches!(l.on(axis), Spread::Sharded(_)));
+            cx.mesh().sizes()[axis] == 1 || cuts[0] == cuts[1]
+        };
+        let cut_alike = (0..cx.mesh().axes().len()).all(cut_alike);
+        Ok::<_, Error>(cut_alike && cx.builder.ty(v)? == cx.builder.ty(c)?)
+    };
     if like(a)? && like(b)? {
         return Ok(vec![Some(dout); 2]);
     }

@@ -281,21 +281,24 @@ fn layout_reshape(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
 }
 
 /// Where a cut dimension goes in a reshape of the local shape: shapes are taken apart into runs with equal products, and the dimension
-/// must come first in its run, apart from dimensions of extent 1.
+/// must come first in its run. Dimensions of extent 1 belong to several runs: of those that begin at one place, the first of the operand
+/// is the first of the result, and so on. The one that is longer stays the longer one, unless it is said to be the `outermost` that is
+/// left.
 fn reshaped_dimension(from: &[i64], to: &[i64], dim: usize, outermost: bool) -> Option<usize> {
     if from.contains(&DYNAMIC) || to.contains(&DYNAMIC) {
         return None;
     }
     let product = |extents: &[i64]| extents.iter().try_fold(1i64, |n, &d| n.checked_mul(d));
     let before = product(&from[..dim])?;
-    // The first dimension of the result with as many elements before it, and not of extent 1 if the cut one is not.
-    let candidates = (0..to.len()).filter(|&d| product(&to[..d]) == Some(before));
-    let mut candidates = candidates.peekable();
-    let first = *candidates.peek()?;
+    let begins: Vec<usize> = (0..to.len())
+        .filter(|&d| product(&to[..d]) == Some(before))
+        .collect();
+    let earlier = (0..dim).filter(|&d| product(&from[..d]) == Some(before));
+    let like = begins.get(earlier.count()).or(begins.last()).copied();
     match from[dim] {
-        _ if outermost => Some(first),
-        1 => candidates.find(|&d| to[d] == 1).or(Some(first)),
-        _ => candidates.find(|&d| to[d] != 1),
+        1 => like,
+        _ if outermost => like,
+        _ => begins.into_iter().find(|&d| to[d] != 1),
     }
 }
 
@@ -382,11 +385,18 @@ fn layout_slice_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
 fn gradient_reshape(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
     let (x, dout) = (cx.operand("x")?, cx.dout("y")?);
     let ty = cx.builder.ty(x)?;
-    let layout = cx.builder.layout(x)?;
-    let single = |(d, axes): (usize, &Vec<usize>)| {
-        ty.shape[d] == 1 && axes.iter().any(|&a| cx.mesh().sizes()[a] > 1)
+    // Every cut dimension has to come back to where it was.
+    let (from, to) = (cx.builder.ty(dout)?.shape, &ty.shape);
+    let (of_x, of_dout) = (cx.builder.layout(x)?, cx.builder.layout(dout)?);
+    let returns = |outermost: bool| {
+        (0..cx.mesh().axes().len()).all(|axis| match (of_dout.on(axis), of_x.on(axis)) {
+            (Spread::Sharded(at), Spread::Sharded(home)) if cx.mesh().sizes()[axis] > 1 => {
+                reshaped_dimension(&from, to, at, outermost) == Some(home)
+            }
+            _ => true,
+        })
     };
-    let outermost = layout.dims.iter().enumerate().any(single);
+    let outermost = !returns(false) && returns(true);
     let mut back = cx.emit("dist.reshape")?.one(dout);
     if outermost {
         back = back.bool(OUTERMOST, true);
