@@ -11,9 +11,11 @@ use prost::Message;
 use raddle_dialect::mesh::Mesh;
 use rustc_hash::FxBuildHasher;
 
+use super::gradient_merge::Merge;
 use super::mapping::{Mapping, Special};
 use super::mesh_file::{Rings, group_size, position};
 use super::program::{Op, Program, Slot};
+use super::transfers::{Pipeline, Transfer};
 use super::value::Value;
 
 /// What one rank brought.
@@ -23,6 +25,12 @@ pub(super) struct RankProgram {
     pub main: Program,
     pub startup: Program,
     pub rings: Rings,
+    /// The members of every ring.
+    pub members: BTreeMap<i64, Vec<i64>>,
+    /// What runs after several micro-batches.
+    pub merge: Option<Merge>,
+    /// Its place in a pipeline.
+    pub pipeline: Pipeline,
 }
 
 /// Ranks with one program.
@@ -332,19 +340,24 @@ impl<'a> Key<'a> {
             numbers: HashMap::default(),
             names: Vec::new(),
         };
-        key.program(&rank.startup);
-        key.program(&rank.main);
+        key.program(&rank.startup, None);
+        key.program(&rank.main, Some(&rank.pipeline));
+        if let Some(merge) = &rank.merge {
+            key.text(&merge.microbatches.to_le_bytes());
+            key.program(&merge.optimizer, None);
+        }
         (key.bytes, key.names)
     }
 
-    fn program(&mut self, program: &'a Program) {
+    fn program(&mut self, program: &'a Program, pipeline: Option<&Pipeline>) {
         let header = &program.header;
         self.text(format!("{:?}", header.version).as_bytes());
         let versions = header.op_versions.as_ref();
         self.text(&versions.map_or_else(Vec::new, |v| v.encode_to_vec()));
         self.text(format!("{:?}", header.forward_block).as_bytes());
-        for op in &program.ops {
-            self.op(program, op);
+        for (at, op) in program.ops.iter().enumerate() {
+            let transfer = pipeline.and_then(|p| p.transfers.get(&at));
+            self.op(program, op, transfer);
         }
         for at in 0..self.names.len() {
             let var = program.var(&self.names[at]).map(|var| {
@@ -356,7 +369,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    fn op(&mut self, program: &Program, op: &'a Op) {
+    fn op(&mut self, program: &Program, op: &'a Op, transfer: Option<&Transfer>) {
         self.text(op.kind.as_bytes());
         self.text(format!("{:?}", op.is_target).as_bytes());
         self.slots(&op.inputs, 0);
@@ -367,7 +380,13 @@ impl<'a> Key<'a> {
         };
         self.slots(&op.outputs, first);
         let window = window(program, op);
+        if let Some(transfer) = transfer {
+            self.text(format!("{transfer:?}").as_bytes());
+        }
         for (name, value) in &op.attrs {
+            if transfer.is_some() && matches!(name.as_str(), "ring_id" | "peer") {
+                continue;
+            }
             self.text(name.as_bytes());
             match (name.as_str(), value) {
                 ("ring_id", value) => self.ring(value),

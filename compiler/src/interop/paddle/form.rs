@@ -10,6 +10,7 @@
 //! | op | `paddle.implicit` | a reshape between shapes of one element, `[]` and `[1]`, which Paddle does not tell apart |
 //! | op | `paddle.parts` | of a split that became a slice, the names of the parts that nothing reads |
 //! | argument | `paddle.name` | the data input's name |
+//! | global | `paddle.gradient_of` | the parameter whose gradients it adds up over micro-batches |
 //! | class | `paddle.ranks` | per rank its rings, and its names where they differ from those in the functions |
 //!
 //! A form is what many ops of a program have in common: type, slots, and attributes in their order. An attribute whose value
@@ -39,6 +40,8 @@ pub(super) const IMPLICIT: &str = "paddle.implicit";
 pub(super) const PARTS: &str = "paddle.parts";
 /// The axes that may shift a slice; only while importing.
 pub(super) const OPEN: &str = "paddle.open";
+/// On a global: the parameter whose gradients it adds up.
+pub(super) const TIED: &str = "paddle.gradient_of";
 /// Tables of a function.
 pub(super) const PROGRAM: &str = "paddle.program";
 /// Tables of a class.

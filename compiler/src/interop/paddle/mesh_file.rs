@@ -25,6 +25,8 @@ pub(super) struct MeshFile {
     pub mesh: Mesh,
     pub rank: usize,
     pub rings: Rings,
+    /// The members of every ring, in order.
+    pub members: BTreeMap<i64, Vec<i64>>,
     pub inputs: BTreeMap<String, Vec<Vec<String>>>,
 }
 
@@ -143,6 +145,7 @@ impl MeshFile {
             return None;
         };
         let mut rings = Rings::default();
+        let mut all = BTreeMap::new();
         for (id, members) in raw.rings {
             let Ok(id) = id.parse::<i64>() else {
                 fail(
@@ -151,6 +154,7 @@ impl MeshFile {
                 );
                 return None;
             };
+            all.insert(id, members.clone());
             match axes_of(&mesh, rank, &members) {
                 Some(axes) => {
                     if !members.is_sorted() {
@@ -167,6 +171,7 @@ impl MeshFile {
             mesh,
             rank,
             rings,
+            members: all,
             inputs: raw.inputs,
         })
     }

@@ -5,6 +5,7 @@
 mod export;
 mod fold;
 mod form;
+mod gradient_merge;
 mod import;
 mod mapping;
 mod mesh_file;
@@ -13,6 +14,7 @@ mod proto;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod value;
 
 pub use export::{RankPrograms, export};

@@ -10,7 +10,7 @@ use rustc_hash::FxBuildHasher;
 use super::proto::{BlockDesc, OpDesc, OpVar, OpVersionMap, ProgramDesc, VarDesc, Version};
 use super::value::Value;
 
-/// A program of one block.
+/// A program of one block, and perhaps one that it runs.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Program {
     /// Name of the file, for locations.
@@ -21,6 +21,10 @@ pub(super) struct Program {
     pub ops: Vec<Op>,
     /// What else the message holds.
     pub header: Header,
+    /// The ops of its second block, if there is one; see [`gradient_merge`](super::gradient_merge).
+    pub sub_block: Option<Vec<Op>>,
+    /// The position of the first op, as locations count.
+    first: usize,
     index: HashMap<String, usize, FxBuildHasher>,
     read: HashSet<String, FxBuildHasher>,
 }
@@ -80,7 +84,8 @@ impl Program {
             }
         };
         let before = diagnostics.len();
-        if desc.blocks.len() != 1 {
+        let conditional = desc.blocks.len() == 2 && runs_second(&desc);
+        if desc.blocks.len() != 1 && !conditional {
             let mut d = Diagnostic::error(
                 "E0802",
                 at,
@@ -96,7 +101,8 @@ impl Program {
                 "control flow such as `while` and `conditional_block` is not imported; export the program without it",
             ));
         }
-        let block = desc.blocks.into_iter().next()?;
+        let mut blocks = desc.blocks.into_iter();
+        let block = blocks.next()?;
         let mut program = Self {
             file: file.to_owned(),
             vars: Vec::with_capacity(block.vars.len()),
@@ -106,10 +112,21 @@ impl Program {
                 op_versions: desc.op_version_map,
                 forward_block: block.forward_block_idx,
             },
+            sub_block: None,
+            first: 0,
             index: HashMap::default(),
             read: HashSet::default(),
         };
         program.take_block(cx, block, diagnostics);
+        if let (Some(block), true) = (blocks.next(), conditional) {
+            let first = program.ops.len();
+            let ops = block.ops.into_iter().enumerate();
+            let ops = ops.filter_map(|(index, desc)| {
+                let at = program.loc(cx, first + index);
+                take_op(desc, at, diagnostics)
+            });
+            program.sub_block = Some(ops.collect());
+        }
         (diagnostics.len() == before).then_some(program)
     }
 
@@ -137,9 +154,21 @@ impl Program {
         }
     }
 
-    /// Where an op is: its position, counted from 1, stands for the line.
+    /// The same variables with other ops, the first of which is the file's op number `first`.
+    pub(super) fn with_ops(&self, ops: Vec<Op>, first: usize) -> Self {
+        let inputs = ops.iter().flat_map(|op| &op.inputs);
+        Self {
+            read: inputs.flat_map(|slot| slot.args.iter().cloned()).collect(),
+            ops,
+            first,
+            sub_block: None,
+            ..self.clone()
+        }
+    }
+
+    /// Where an op is: its position, counted from 1, stands for the line. Those of a second block follow those of the first.
     pub(super) fn loc(&self, cx: &Context, op: usize) -> Loc {
-        let line = u32::try_from(op + 1).unwrap_or(u32::MAX);
+        let line = u32::try_from(self.first + op + 1).unwrap_or(u32::MAX);
         cx.file_loc(&self.file, line, 1)
     }
 
@@ -236,6 +265,10 @@ fn take_op(desc: OpDesc, at: Loc, diagnostics: &mut Diagnostics) -> Option<Op> {
     for attr in &desc.attrs {
         let name = text(&attr.name, "attribute name", at, diagnostics)?;
         match Value::from_proto(attr) {
+            // Whether the program has this block was looked at before.
+            Some(value @ Value::Block(1)) if kind == "conditional_block" => {
+                attrs.push((name, value));
+            }
             Some(Value::Block(_) | Value::Blocks(_)) => {
                 diagnostics.push(
                     Diagnostic::error(
@@ -285,6 +318,17 @@ fn text(bytes: &[u8], what: &str, at: Loc, diagnostics: &mut Diagnostics) -> Opt
             None
         }
     }
+}
+
+/// Whether a `conditional_block` of the first block runs the second one, and no other op runs any.
+fn runs_second(desc: &ProgramDesc) -> bool {
+    let ops = desc.blocks.iter().flat_map(|block| &block.ops);
+    let mut running = ops.filter(|op| op.attrs.iter().any(|a| matches!(a.r#type, 8 | 10)));
+    let (Some(only), None) = (running.next(), running.next()) else {
+        return false;
+    };
+    let last = desc.blocks[0].ops.last();
+    only.r#type == b"conditional_block" && last.is_some_and(|last| std::ptr::eq(last, only))
 }
 
 /// The first op that runs another block.

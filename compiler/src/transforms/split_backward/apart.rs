@@ -238,7 +238,7 @@ impl Apart<'_, '_, '_> {
     /// The gradient stays a `matmul_grad`, but one that computes nothing else.
     fn keep_together(&mut self, op: OpId, why: Refusal) {
         let loc = self.rewriter.loc(op);
-        self.cx.remark("R0732", loc, || {
+        self.cx.remark("R0742", loc, || {
             let why = match why {
                 Refusal::Cut => "several of the dimensions to be flattened are cut over mesh axes",
                 Refusal::Dynamic => "a dimension to be flattened has no fixed extent",

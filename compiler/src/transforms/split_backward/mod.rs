@@ -83,7 +83,7 @@ impl Pass for SplitBackward {
         }
         if !found {
             let loc = module.loc(target);
-            cx.remark("R0731", loc, || {
+            cx.remark("R0741", loc, || {
                 "not split: no function holds ops in the role 'backward'".into()
             });
         }
@@ -112,7 +112,7 @@ impl SplitBackward {
         match order::run(&mut rewriter, block, &sides) {
             Ok(counts) => {
                 let loc = rewriter.loc(function);
-                cx.remark("R0731", loc, || {
+                cx.remark("R0741", loc, || {
                     format!(
                         "split: {} ops in B, {} in W; {taken} taken apart",
                         counts.b, counts.w
@@ -122,14 +122,14 @@ impl SplitBackward {
                 for op in whole {
                     let loc = rewriter.loc(op);
                     let name = rewriter.name_str(op).to_owned();
-                    cx.remark("R0732", loc, || {
+                    cx.remark("R0742", loc, || {
                         format!("'{name}' stays whole, in B: it computes what W needs along with what B needs")
                     });
                 }
             }
             Err(stuck) => {
                 let (loc, what) = (rewriter.loc(stuck.op), stuck.reason);
-                cx.remark("R0733", loc, || format!("not split: {what}"));
+                cx.remark("R0743", loc, || format!("not split: {what}"));
             }
         }
         Ok(())

@@ -86,6 +86,20 @@ pub fn export(
     };
     let table = rank_table(module, class, rank);
     let before = diagnostics.len();
+    let optimizer = module
+        .block_ops(module.body(class))
+        .find(|&op| module.str_attr(op, "dist.kind") == Some("optimizer"));
+    if let Some(optimizer) = optimizer {
+        diagnostics.push(
+            Diagnostic::error(
+                "E0835",
+                module.loc(optimizer),
+                "a program of several micro-batches, with an optimizer function of its own, is not exported to Paddle",
+            )
+            .help("only programs of one step and one init are exported"),
+        );
+        return None;
+    }
     let mut programs = ["step", "init"].map(|kind| {
         let functions: Vec<_> = module
             .block_ops(module.body(class))

@@ -154,7 +154,7 @@ impl<'a> Builder<'a, '_, '_> {
             let flags: Vec<_> = created.iter().map(|&op| self.rw.result(op, 1)).collect();
             let role: Vec<_> = attrs
                 .iter()
-                .filter(|a| a.0 == "dist.role")
+                .filter(|a| matches!(a.0, "dist.role" | "dist.stage"))
                 .copied()
                 .collect();
             let any = self

@@ -12,10 +12,12 @@ use rustc_hash::FxBuildHasher;
 
 use super::super::fold::{Candidates, Shifts, part};
 use super::super::form::Forms;
+use super::super::gradient_merge::ACCUMULATE;
 use super::super::mapping::{LOSS_ROLE, Mapping, Reading, Special, role_of};
 use super::super::mesh_file::Rings;
 use super::super::program::{Op, Program};
 use super::super::tables::tensor_type;
+use super::super::transfers::Pipeline;
 use super::super::value::Value;
 use super::globals::Globals;
 use super::slots::Parts;
@@ -26,6 +28,8 @@ pub(super) struct Source<'a> {
     pub shifts: &'a Shifts,
     /// Slices of which only the layouts can tell what shifts them.
     pub open: Option<&'a Candidates>,
+    /// Its sends, receives and stages, if it has a pipeline.
+    pub pipeline: Option<&'a Pipeline>,
     pub mesh: &'a Mesh,
     /// The class's ranks; the first one's program is imported.
     pub ranks: &'a [usize],
@@ -135,6 +139,23 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
     }
 
     fn op(&mut self, at: usize, op: &'a Op) {
+        let done = match op.kind.as_str() {
+            ACCUMULATE => self.accumulate(at, op),
+            "send_v2" | "recv_v2" => self.transfer(at, op),
+            "lookup_table_v2" | "lookup_table_v2_grad" => self.lookup(at, op),
+            "softmax_with_cross_entropy" | "softmax_with_cross_entropy_grad" => {
+                self.cross_entropy(at, op)
+            }
+            _ => return self.mapped(at, op),
+        };
+        match done {
+            Some(()) => self.written(at, op),
+            None => self.abandon(at, op),
+        }
+    }
+
+    /// An op with a row in the table.
+    fn mapped(&mut self, at: usize, op: &'a Op) {
         let Some(mapping) = Mapping::of_paddle(&op.kind) else {
             self.error(
                 at,
@@ -214,10 +235,11 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
         }
         if let Some(global) = self.source.globals.get(name) {
             let loc = self.source.program.loc(self.cx, at);
-            let symbol = self.cx.symbol_ref(name);
-            let load = self
-                .rw
-                .build("dist.load", loc, &[], &[global.ty], &[("global", symbol)]);
+            let mut attrs = vec![("global", self.cx.symbol_ref(name))];
+            if self.source.pipeline.is_some() {
+                attrs.extend(self.place(at, op));
+            }
+            let load = self.rw.build("dist.load", loc, &[], &[global.ty], &attrs);
             let value = self.rw.result(load, 0);
             self.values.insert(name, value);
             return Some(value);
@@ -235,8 +257,7 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
         (inputs, outputs): (Parts<'a>, Parts<'a>),
         (mut attrs, own): (Attrs, Vec<Attrs>),
     ) {
-        let role = op.attr("op_role").and_then(Value::as_i64).unwrap_or(0);
-        attrs.push(("dist.role", self.cx.string(role_of(role))));
+        attrs.extend(self.place(at, op));
         let created = if mapping.merges() {
             self.merged(at, mapping, (inputs, outputs), attrs, own)
         } else if mapping.spreads() {
@@ -248,6 +269,12 @@ impl<'a, 'm, 'd> Builder<'a, 'm, 'd> {
             return self.abandon(at, op);
         };
         self.record(at, op, mapping, &created);
+        self.written(at, op);
+    }
+
+    /// After an op: what persists of what it wrote is stored.
+    fn written(&mut self, at: usize, op: &'a Op) {
+        let role = op.attr("op_role").and_then(Value::as_i64).unwrap_or(0);
         let written: Vec<&'a str> = op
             .outputs
             .iter()

@@ -7,9 +7,11 @@ use raddle_dialect::ir::{Context, Type};
 use rustc_hash::FxBuildHasher;
 
 use super::super::fold::RankProgram;
+use super::super::gradient_merge::{ACCUMULATE, GLOBAL};
 use super::super::mapping::Mapping;
 use super::super::program::Program;
 use super::super::tables::tensor_type;
+use super::super::value::Value;
 
 /// Slots of optimizers that hold no state of the parameter.
 const COMMON: [&str; 5] = [
@@ -34,6 +36,8 @@ pub(super) struct Global {
     pub parameter: bool,
     /// The parameter that it is optimizer state of.
     pub of: Option<String>,
+    /// The parameter whose gradients it adds up.
+    pub gradient_of: Option<String>,
 }
 
 impl Globals {
@@ -41,8 +45,10 @@ impl Globals {
     /// one global.
     pub(super) fn collect(cx: &Context, rank: &RankProgram, diagnostics: &mut Diagnostics) -> Self {
         let mut globals = Self::default();
-        let programs = [&rank.main, &rank.startup];
-        for program in programs {
+        let optimizer = rank.merge.as_ref().map(|merge| &merge.optimizer);
+        let both = [&rank.main, &rank.startup];
+        let programs: Vec<&Program> = both.into_iter().chain(optimizer).collect();
+        for &program in &programs {
             let used = used(program);
             for var in &program.vars {
                 let name = var.name.as_str();
@@ -71,6 +77,7 @@ impl Globals {
                             ty,
                             parameter,
                             of: None,
+                            gradient_of: None,
                         });
                     }
                     (Some(ty), Some(&at)) => {
@@ -89,7 +96,10 @@ impl Globals {
                 }
             }
         }
-        globals.find_state(&rank.main);
+        for program in std::iter::once(&rank.main).chain(optimizer) {
+            globals.find_state(program);
+        }
+        globals.find_sums(&rank.main, optimizer);
         globals
     }
 
@@ -112,6 +122,28 @@ impl Globals {
                         self.list[at].of = Some(param.clone());
                     }
                 }
+            }
+        }
+    }
+
+    /// Marks what adds up gradients: by the optimizer op that takes it for a gradient, or else by name.
+    fn find_sums(&mut self, main: &Program, optimizer: Option<&Program>) {
+        let sums = main.ops.iter().filter(|op| op.kind == ACCUMULATE);
+        let sums: Vec<&str> = sums
+            .filter_map(|op| op.attr(GLOBAL).and_then(Value::as_str))
+            .collect();
+        let mut of: HashMap<&str, &str, FxBuildHasher> = HashMap::default();
+        for op in optimizer.into_iter().flat_map(|program| &program.ops) {
+            if let ([gradient], [parameter]) = (op.input("Grad"), op.input("Param")) {
+                of.insert(gradient, parameter);
+            }
+        }
+        for sum in sums {
+            let named = sum.strip_suffix("@GRAD@MERGE");
+            let parameter = of.get(sum).copied().or(named);
+            let known = parameter.filter(|name| self.index.contains_key(*name));
+            if let (Some(parameter), Some(&at)) = (known, self.index.get(sum)) {
+                self.list[at].gradient_of = Some(parameter.to_owned());
             }
         }
     }

@@ -9,14 +9,14 @@
 //! 2. weights of products whose other operand is not cut along the summed dimension: cut along their columns;
 //! 3. other globals: cut along dimension 0, with a remark.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use raddle_dialect::diag::{Diagnostic, Diagnostics};
 use raddle_dialect::ir::{Context, Loc, Module, OpId, Rewriter, ValueId};
 use raddle_dialect::mesh::Mesh;
 use rustc_hash::FxBuildHasher;
 
-use super::super::form::NAME;
+use super::super::form::{NAME, TIED};
 use super::rules::{Facts, Node, State, product_columns};
 use super::{function, layout_attr, slices};
 
@@ -26,6 +26,8 @@ pub(super) struct Request<'a> {
     /// Layouts of data inputs that the mesh file gives.
     pub given: &'a BTreeMap<String, Vec<Vec<String>>>,
     pub mesh_loc: Loc,
+    /// Axes along which every class has one index: nothing is cut there.
+    pub pipeline: BTreeSet<String>,
     pub class: OpId,
 }
 
@@ -72,7 +74,7 @@ impl Request<'_> {
         let mut defaulted = vec![false; inputs.len()];
         let mut guessed = vec![false; globals.len()];
         for axis in 0..self.mesh.axes().len() {
-            let alone = self.mesh.sizes()[axis] == 1;
+            let alone = self.is_alone(axis);
             let mut facts = self.known(module, &globals, (&inputs, &given), axis);
             let tensor = globals.iter().any(|g| g.parameter && !g.replicated[axis]);
             for (at, &value) in inputs.iter().enumerate() {
@@ -115,7 +117,7 @@ impl Request<'_> {
         axis: usize,
     ) -> Facts<'m> {
         let mut facts = Facts::new(module, self.class, &self.mesh.axes()[axis]);
-        self.seed(&mut facts, globals, axis, self.mesh.sizes()[axis] == 1);
+        self.seed(&mut facts, globals, axis, self.is_alone(axis));
         for (value, states) in inputs.iter().zip(given) {
             if let Some(states) = states {
                 facts.set(Node::Value(*value), states[axis]);
@@ -123,6 +125,11 @@ impl Request<'_> {
         }
         facts.settle();
         facts
+    }
+
+    /// Whether a rank of the class meets no other along an axis.
+    fn is_alone(&self, axis: usize) -> bool {
+        self.mesh.sizes()[axis] == 1 || self.pipeline.contains(&self.mesh.axes()[axis])
     }
 
     fn globals(&self, module: &Module, init: OpId) -> Vec<GlobalInfo> {
@@ -149,8 +156,9 @@ impl Request<'_> {
             let scalar = shape.iter().all(|&d| d == 1);
             let over = broadcast.get(name).map_or(&[][..], |a| a);
             let replicated = self.mesh.axes().iter().zip(self.mesh.sizes());
-            let replicated = replicated
-                .map(|(axis, &size)| scalar || size == 1 || over.contains(&axis.as_str()));
+            let replicated = replicated.map(|(axis, &size)| {
+                scalar || size == 1 || self.pipeline.contains(axis) || over.contains(&axis.as_str())
+            });
             by_name.insert(name.to_owned(), globals.len());
             globals.push(GlobalInfo {
                 op,
@@ -162,7 +170,7 @@ impl Request<'_> {
         }
         // State of its parameter's shape follows it even where nothing broadcasts the state itself.
         for at in 0..globals.len() {
-            let of = module.symbol_attr(globals[at].op, "of");
+            let of = tied_to(module, globals[at].op);
             if let Some(&param) = of.and_then(|name| by_name.get(name))
                 && same_shape(module, globals[at].op, globals[param].op)
             {
@@ -181,7 +189,7 @@ impl Request<'_> {
                 facts.set(Node::Global(global.op), State::Replicated);
             } else {
                 facts.forbid_replication(global.op);
-                let of = module.symbol_attr(global.op, "of");
+                let of = tied_to(module, global.op);
                 if let Some(&param) = of.and_then(|name| by_name.get(name))
                     && same_shape(module, global.op, param)
                 {
@@ -366,6 +374,12 @@ fn has_rows(module: &Module, value: ValueId) -> bool {
 fn shape<'a>(cx: &'a Context, module: &Module, value: ValueId) -> &'a [i64] {
     cx.as_tensor(module.ty(value))
         .map_or(&[], |(shape, _)| shape)
+}
+
+/// The parameter that a global lies like: the one it is state of, or whose gradients it adds up.
+fn tied_to(module: &Module, global: OpId) -> Option<&str> {
+    let of = module.symbol_attr(global, "of");
+    of.or_else(|| module.symbol_attr(global, TIED))
 }
 
 fn same_shape(module: &Module, a: OpId, b: OpId) -> bool {

@@ -4,6 +4,7 @@ mod emit;
 mod function;
 mod globals;
 mod layouts;
+mod pipeline;
 mod record;
 mod rules;
 mod slices;
@@ -22,10 +23,12 @@ use raddle_dialect::mesh::{Mesh, RankSet};
 use self::function::{Body, Builder, Source};
 use self::globals::Globals;
 use super::fold::{Class, RankProgram, fold};
-use super::form::{NAME, PROGRAM, RANKS};
+use super::form::{NAME, PROGRAM, RANKS, TIED};
+use super::gradient_merge;
 use super::mesh_file::{MeshFile, Rings};
 use super::program::Program;
 use super::tables::{ProgramTable, RankTable, VarEntry, var_entries};
+use super::transfers;
 
 /// A file's name, for messages, and its contents.
 #[derive(Clone, Copy, Debug)]
@@ -65,12 +68,27 @@ pub fn import(
         let main = Program::decode(cx, file.main.name, file.main.bytes, diagnostics);
         let startup = Program::decode(cx, file.startup.name, file.startup.bytes, diagnostics);
         let mesh = MeshFile::parse(&text, at, diagnostics);
-        if let (Some(main), Some(startup), Some(mesh)) = (main, startup, mesh) {
+        if let (Some(mut main), Some(mut startup), Some(mesh)) = (main, startup, mesh) {
+            if startup.sub_block.is_some() {
+                let at = startup.loc(cx, startup.ops.len().saturating_sub(1));
+                let message = "a startup program has one block";
+                diagnostics.push(
+                    Diagnostic::error("E0802", at, message)
+                        .help("control flow is not imported; export the program without it"),
+                );
+                continue;
+            }
+            let Ok(merge) = gradient_merge::take(cx, &mut main, &mut startup, diagnostics) else {
+                continue;
+            };
             ranks.push(RankProgram {
                 rank: mesh.rank,
                 main,
                 startup,
                 rings: mesh.rings.clone(),
+                members: mesh.members.clone(),
+                merge,
+                pipeline: transfers::Pipeline::default(),
             });
             mesh_files.push(mesh);
         }
@@ -81,6 +99,7 @@ pub fn import(
     let first = mesh_files.first()?;
     check_cover(cx, files, &mesh_files, diagnostics)?;
     let everywhere = ranks.len() == 1;
+    transfers::find(cx, &first.mesh, &mut ranks, diagnostics).ok()?;
     let classes = fold(&ranks, &first.mesh, everywhere);
     let module = Importer {
         cx,
@@ -205,12 +224,13 @@ impl Importer<'_, '_> {
             .to_attr(&cx)
         });
         let tables: Vec<_> = tables.collect();
+        let microbatches = first.merge.as_ref().map_or(1, |merge| merge.microbatches);
         let module = rw.create(NewOp {
             regions: 1,
             props: cx.dict(vec![(cx.ident("sym_name"), cx.string(name))]),
             attrs: cx.dict(vec![
                 (cx.ident("dist.mesh"), cx.symbol_ref("mesh")),
-                (cx.ident("dist.microbatches"), cx.i64_attr(1)),
+                (cx.ident("dist.microbatches"), cx.i64_attr(microbatches)),
                 (cx.ident("dist.ranks"), ranks_attr(&cx, self.mesh, &set)),
                 (cx.ident(RANKS), cx.array(&tables)),
             ]),
@@ -225,7 +245,7 @@ impl Importer<'_, '_> {
             programs
         };
         let (mains, startups) = (programs(|m| &m.main), programs(|m| &m.startup));
-        let sources = [
+        let mut sources = vec![
             (
                 "init",
                 &first.startup,
@@ -241,11 +261,21 @@ impl Importer<'_, '_> {
                 Some(&class.open),
             ),
         ];
+        let optimizers: Vec<&Program> = members
+            .iter()
+            .filter_map(|m| m.merge.as_ref().map(|merge| &merge.optimizer))
+            .collect();
+        let unshifted = Default::default();
+        if let Some(merge) = &first.merge {
+            sources.push(("optimizer", &merge.optimizer, &unshifted, &optimizers, None));
+        }
+        let pipelined = !first.pipeline.transfers.is_empty();
         for (kind, program, shifts, programs, open) in sources {
             let source = Source {
                 program,
                 shifts,
                 open,
+                pipeline: (kind == "step" && pipelined).then_some(&first.pipeline),
                 mesh: self.mesh,
                 ranks: &ranks,
                 rings: &rings,
@@ -260,6 +290,7 @@ impl Importer<'_, '_> {
                 mesh: self.mesh,
                 given: self.inputs,
                 mesh_loc: self.mesh_loc,
+                pipeline: transfers::axes(self.ranks),
                 class: module,
             }
             .run(rw, self.diagnostics);
@@ -286,6 +317,9 @@ impl Importer<'_, '_> {
                 let of = global.of.as_deref().unwrap_or_default();
                 attrs.push(("of", cx.symbol_ref(of)));
             }
+            if let Some(parameter) = &global.gradient_of {
+                attrs.push((TIED, cx.symbol_ref(parameter)));
+            }
             let loc = main.loc(&cx, 0);
             rw.build("dist.global", loc, &[], &[], &attrs);
         }
@@ -307,7 +341,7 @@ impl Importer<'_, '_> {
         } = Builder::run(source, &cx, rw, block, self.diagnostics);
         let results: Vec<ValueId> = match (kind, loss) {
             ("step", Some(loss)) => vec![loss],
-            ("step", None) => {
+            ("step", None) if source.pipeline.is_none() => {
                 self.diagnostics.push(
                     Diagnostic::error("E0818", loc, "the program computes no loss").help(
                         "the op that computes it has op_role 256, and the constant that seeds its gradient 257",

@@ -87,7 +87,9 @@ impl<'m> Facts<'m> {
 
     fn accessed(&self, op: OpId) -> Option<OpId> {
         let name = match self.module.name_str(op) {
-            "dist.load" | "dist.store" => self.module.symbol_attr(op, "global")?,
+            "dist.load" | "dist.store" | "dist.accumulate" => {
+                self.module.symbol_attr(op, "global")?
+            }
             _ => return None,
         };
         self.globals.get(name).copied()
@@ -282,6 +284,20 @@ impl<'m> Facts<'m> {
             | "dist.stack" => {
                 self.carry_replication(&operands, &results);
             }
+            "dist.embedding" => {
+                if let State::Cut(dim) = self.of(operands[0]) {
+                    self.learn(results[0], State::Cut(dim));
+                }
+                self.carry_replication(&operands, &results);
+            }
+            "dist.softmax" => self.alike(&[operands[0], results[0]]),
+            "dist.softmax_grad" => self.cut_alike(&[operands[0], operands[1], results[0]]),
+            "dist.softmax_cross_entropy" => {
+                self.alike(&[operands[0], results[1]]);
+                self.rows_of(operands[0], &[operands[1], results[0]]);
+                self.rows_of(operands[1], &[operands[0]]);
+                self.carry_replication(&operands, &results);
+            }
             "dist.fill" => self.learn(results[0], State::Replicated),
             "dist.all_reduce" | "dist.reduce_scatter" | "dist.all_gather" | "dist.broadcast" => {
                 self.collective(op, operands[0], results[0]);
@@ -366,6 +382,17 @@ impl<'m> Facts<'m> {
             match self.of(value) {
                 State::Cut(dim) if dim >= begin => {}
                 state => rows.iter().for_each(|&row| self.learn(row, state)),
+            }
+        }
+    }
+
+    /// Values that have one entry, or one row, per row of `value`.
+    fn rows_of(&mut self, value: ValueId, others: &[ValueId]) {
+        if let State::Cut(dim) = self.of(value) {
+            for &other in others {
+                if dim < self.shape(other).len() {
+                    self.learn(other, State::Cut(dim));
+                }
             }
         }
     }

@@ -169,6 +169,14 @@ pub(super) static TABLE: &[Mapping] = &[
     row("sum", "dist.sum", X, OUT),
     row("logical_or", "dist.any_of", XY, OUT).special(Special::AnyOf),
     // Shape
+    row("softmax", "dist.softmax", X, OUT).special(Special::Dim),
+    row(
+        "softmax_grad",
+        "dist.softmax_grad",
+        &["Out", "Out@GRAD"],
+        GRADS_X,
+    )
+    .special(Special::Dim),
     row("slice", "dist.slice", &["Input"], OUT).special(Special::Slice),
     row("concat", "dist.concat", X, OUT).special(Special::Dim),
     row("split", "dist.split", X, OUT).special(Special::Split),
@@ -226,6 +234,9 @@ pub(super) static TABLE: &[Mapping] = &[
         .rules(&[Implied("dim", I(0))])
         .special(Special::Collective),
     row("c_broadcast", "dist.broadcast", X, OUT)
+        .rules(&[Int("root", "root")])
+        .special(Special::Collective),
+    row("broadcast", "dist.broadcast", &["x"], &["out"])
         .rules(&[Int("root", "root")])
         .special(Special::Collective),
     // Mixed precision and clipping
