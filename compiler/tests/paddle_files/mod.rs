@@ -17,8 +17,16 @@ pub struct Case {
     pub mesh: Vec<u8>,
 }
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../lit-tests/data/paddle/promotion")
+/// One of the folders of `lit-tests/data/paddle`.
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../lit-tests/data/paddle")
+        .join(name)
+}
+
+/// A gzipped file of the pipeline programs.
+pub fn pipeline_file(name: &str) -> Vec<u8> {
+    unzip(folder("pipeline").join(format!("{name}.gz")))
 }
 
 fn unzip(path: PathBuf) -> Vec<u8> {
@@ -31,6 +39,11 @@ fn unzip(path: PathBuf) -> Vec<u8> {
 }
 
 pub fn cases() -> Vec<Case> {
+    cases_in("promotion")
+}
+
+fn cases_in(name: &str) -> Vec<Case> {
+    let folder = || folder(name);
     let mut names: Vec<String> = std::fs::read_dir(folder())
         .unwrap()
         .filter_map(|entry| {
@@ -46,6 +59,19 @@ pub fn cases() -> Vec<Case> {
         name,
     };
     names.into_iter().map(case).collect()
+}
+
+/// The ranks of each pipeline program, in order.
+pub fn pipelines() -> BTreeMap<String, Vec<Case>> {
+    let mut groups = BTreeMap::<String, Vec<Case>>::new();
+    for case in cases_in("pipeline") {
+        let at = case.name.find("_rank").unwrap();
+        groups
+            .entry(case.name[..at].to_owned())
+            .or_default()
+            .push(case);
+    }
+    groups
 }
 
 /// Cases by what is left of their names without the rank.

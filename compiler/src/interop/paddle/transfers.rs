@@ -12,7 +12,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::fold::RankProgram;
 use super::mapping::role_of;
-use super::program::{Op, Program};
+use super::program::Op;
 use super::tables::tensor_type;
 use super::value::Value;
 
@@ -260,8 +260,9 @@ fn difference(mesh: &Mesh, own: usize, other: usize) -> Vec<(String, i64)> {
         .collect()
 }
 
-/// The stage of each op. A rank's chunks are told apart by its sends: a forward chunk ends with a send to the next stage, a backward
-/// chunk with one to the stage before. None if messages do not go round like that.
+/// The stage of each op. A chunk begins where its input comes in: by a receive, or as data or loss. A backward op that reads what
+/// another one computed is of that one's stage, since chunks meet only through messages. None if messages do not go round from
+/// each stage to the next.
 fn stages(mesh: &Mesh, program: &RankProgram) -> Option<Vec<Option<i64>>> {
     let axes: Vec<String> = axes([program]).into_iter().collect();
     let [axis] = &axes[..] else {
@@ -272,17 +273,18 @@ fn stages(mesh: &Mesh, program: &RankProgram) -> Option<Vec<Option<i64>>> {
         mesh.sizes()[axis_index] as i64,
         mesh.coordinate(program.rank)[axis_index] as i64,
     );
+    let (first, last) = (own == 0, own == count - 1);
     let role = |op: &Op| role_of(op.attr("op_role").and_then(Value::as_i64).unwrap_or(0));
-    let sends = |program: &Program, wanted: &str| {
-        let ops = program.ops.iter();
-        ops.filter(|op| op.kind == "send_v2" && role(op) == wanted)
-            .count() as i64
-    };
+    let ops = &program.main.ops;
+    let sends = ops
+        .iter()
+        .filter(|op| op.kind == "send_v2" && role(op) == "forward");
     // The last stage sends nothing on.
-    let chunks = sends(&program.main, "forward") + i64::from(own == count - 1);
-    let (mut forward, mut backward) = (0, chunks - 1);
-    let mut stages = Vec::with_capacity(program.main.ops.len());
-    for (at, op) in program.main.ops.iter().enumerate() {
+    let chunks = sends.count() as i64 + i64::from(last);
+    let (mut forward, mut backward) = (i64::from(first) - 1, chunks - i64::from(last));
+    let mut computed: HashMap<&str, i64, FxBuildHasher> = HashMap::default();
+    let mut stages = Vec::with_capacity(ops.len());
+    for (at, op) in ops.iter().enumerate() {
         let (chunk, step) = match role(op) {
             "forward" => (&mut forward, 1),
             "backward" => (&mut backward, -1),
@@ -291,21 +293,26 @@ fn stages(mesh: &Mesh, program: &RankProgram) -> Option<Vec<Option<i64>>> {
                 continue;
             }
         };
-        if !(0..chunks).contains(chunk) {
+        let is_receive = op.kind == "recv_v2";
+        *chunk += if is_receive { step } else { 0 };
+        let inputs = op.inputs.iter().flat_map(|slot| &slot.args);
+        let known = inputs.filter_map(|name| computed.get(name.as_str())).next();
+        let here = known.copied().unwrap_or(*chunk);
+        if !(0..chunks).contains(&here) {
             return None;
         }
-        stages.push(Some(*chunk * count + own));
         if let Some(transfer) = program.pipeline.transfers.get(&at) {
-            let is_send = op.kind == "send_v2";
-            let direction = if is_send { step } else { -step };
+            let direction = if is_receive { -step } else { step };
             let wanted = (own + direction).rem_euclid(count);
             if transfer.peer != [(axis.clone(), wanted)] {
                 return None;
             }
-            if is_send {
-                *chunk += step;
-            }
         }
+        if step < 0 {
+            let outputs = op.outputs.iter().flat_map(|slot| &slot.args);
+            computed.extend(outputs.map(|name| (name.as_str(), here)));
+        }
+        stages.push(Some(here * count + own));
     }
     Some(stages)
 }
