@@ -143,6 +143,7 @@ pub const BROADCAST: OpDef = OpDef {
     pretty: Pretty::Uniform(Uniform::new(TypeShape::Same).over("axes")),
     infer: Some(infer_broadcast),
     combine: Some(reference::collectives::broadcast),
+    gradient: Some(gradient_broadcast),
     layout: Some(layout_broadcast),
     ..OpDef::NONE
 };
@@ -383,6 +384,21 @@ fn gradient_all_to_all(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Erro
     let back = cx.emit("dist.all_to_all")?.one(dout).like(op, &["axes"]);
     let back = back.attr("split_dim", concat).attr("concat_dim", split);
     Ok(vec![Some(back.value()?)])
+}
+
+/// Where all ranks have the same, a broadcast changes nothing. Where they do not, only the root's value counts.
+fn gradient_broadcast(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Error> {
+    let x = cx.operand("x")?;
+    for axis in cx.group()? {
+        if cx.spread(x, axis)? != Spread::Replicated {
+            let message = format!(
+                "has a gradient only if its operand is the same on all ranks along axis '{}'",
+                cx.mesh().axes()[axis]
+            );
+            return Err(Error::op("E0319", message));
+        }
+    }
+    Ok(vec![Some(cx.dout("y")?)])
 }
 
 /// The family.
