@@ -89,6 +89,41 @@ fn layouts_of_collectives() {
     assert_eq!((sent.on(dp), sent.on(mp)), (Spread::Replicated, cut));
 }
 
+/// A received value is spread as the op notes, and unknown without a note.
+#[test]
+fn layouts_of_received_values() {
+    let mesh = mesh();
+    let received = |attrs: Attributes| {
+        let call = LayoutCall {
+            operands: &[],
+            layouts: &[],
+            attrs: &attrs,
+            results: &[TensorType::new([4, 4], DType::F32)],
+            mesh: &mesh,
+        };
+        layouts(definition("dist.recv"), &call)
+            .map(|l| l[0].clone())
+            .map_err(|e| e.code())
+    };
+    assert_eq!(received(vec![]), Err("E0345"));
+    let names = |names: &[&str]| Value::List(names.iter().map(|&n| Value::Str(n.into())).collect());
+    let note = |dims: Vec<Value>, partial: &[&str]| {
+        let parts = [("dims", Value::List(dims)), ("partial", names(partial))];
+        let parts = parts.map(|(name, value)| (name.to_owned(), value));
+        vec![("dist.layout", Value::Dict(parts.to_vec()))]
+    };
+    let noted = received(note(vec![names(&["dp"]), names(&[])], &["mp"])).unwrap();
+    assert_eq!(noted.on(0), Spread::Sharded(0));
+    assert_eq!(noted.on(1), Spread::Partial(Reduction::Sum));
+    assert_eq!(received(note(vec![names(&["dp"])], &[])), Err("E0332"));
+    assert_eq!(
+        received(note(vec![names(&["tp"]), names(&[])], &[])),
+        Err("E0322")
+    );
+    let other = vec![("dist.layout", Value::Str("whole".into()))];
+    assert_eq!(received(other), Err("E0301"));
+}
+
 /// Two axes that cut one dimension keep their order, and must agree on it.
 #[test]
 fn layouts_keep_the_order_of_axes() {
