@@ -6,7 +6,7 @@ use raddle_dialect::ir::{Context, Loc, LocData, Module, OpId, Rewriter, ValueId}
 use raddle_dialect::layout::{Layout, Reduction, Spread};
 use raddle_dialect::mesh::Mesh;
 use raddle_dialect::ops::{
-    self, Differentiated, GradientBuilder, OpDef, Reduce, ValueLayouts, differentiate,
+    self, Differentiated, OpBuilder, OpDef, Reduce, ValueLayouts, differentiate,
 };
 use raddle_dialect::reference::Tensor;
 use raddle_dialect::{DType, Error, TensorType};
@@ -22,7 +22,7 @@ pub fn definition(name: &str) -> &'static OpDef {
 }
 
 /// Builds the forward ops on the arguments and gives the results.
-type Forward = Box<dyn Fn(&mut GradientBuilder, &[ValueId]) -> Result<Vec<ValueId>, Error>>;
+type Forward = Box<dyn Fn(&mut OpBuilder, &[ValueId]) -> Result<Vec<ValueId>, Error>>;
 
 /// What an argument is as a whole, and per axis what the ranks have of it.
 struct Argument {
@@ -55,7 +55,7 @@ impl Case {
     /// A program on one rank.
     pub fn new(
         name: impl Into<String>,
-        forward: impl Fn(&mut GradientBuilder, &[ValueId]) -> Result<Vec<ValueId>, Error> + 'static,
+        forward: impl Fn(&mut OpBuilder, &[ValueId]) -> Result<Vec<ValueId>, Error> + 'static,
     ) -> Self {
         Self {
             name: name.into(),
@@ -118,7 +118,7 @@ impl Case {
             arguments.push(value);
         }
         rewriter.at_end(block);
-        let mut builder = GradientBuilder {
+        let mut builder = OpBuilder {
             rewriter: &mut rewriter,
             mesh: &self.mesh,
             layouts: &mut layouts,
@@ -323,7 +323,7 @@ fn dual(layout: &Layout) -> Layout {
 
 /// The backward pass of the ops that depend on `vary`, which grows with what they compute.
 fn reverse(
-    builder: &mut GradientBuilder,
+    builder: &mut OpBuilder,
     forward: &[OpId],
     vary: &mut HashSet<ValueId>,
     gradients: &mut HashMap<ValueId, ValueId>,

@@ -4,7 +4,7 @@ use raddle_dialect::Error;
 use raddle_dialect::ir::ValueId;
 use raddle_dialect::layout::Reduction;
 use raddle_dialect::layout::Spread::{Partial, Replicated as Whole, Sharded as Cut};
-use raddle_dialect::ops::GradientBuilder;
+use raddle_dialect::ops::OpBuilder;
 
 use crate::case::Case;
 use crate::dice::Dice;
@@ -19,7 +19,7 @@ fn oriented(batch: &[usize], rows: usize, columns: usize, transpose: bool) -> Ve
     [batch, &last].concat()
 }
 
-fn matmul(b: &mut GradientBuilder, x: ValueId, w: ValueId) -> Result<ValueId, Error> {
+fn matmul(b: &mut OpBuilder, x: ValueId, w: ValueId) -> Result<ValueId, Error> {
     b.emit("dist.matmul")?.one(x).one(w).value()
 }
 

@@ -3,7 +3,7 @@
 use raddle_dialect::DType;
 use raddle_dialect::ir::Attr;
 use raddle_dialect::layout::Spread::{Replicated as Whole, Sharded as Cut};
-use raddle_dialect::ops::GradientBuilder;
+use raddle_dialect::ops::OpBuilder;
 
 use crate::case::Case;
 use crate::dice::Dice;
@@ -56,7 +56,7 @@ fn transpose(seed: u64) -> Case {
 }
 
 /// The attribute `axes` of a slice.
-fn lists(b: &GradientBuilder, axes: &[&[usize]]) -> Attr {
+fn lists(b: &OpBuilder, axes: &[&[usize]]) -> Attr {
     let lists: Vec<Attr> = axes.iter().map(|axes| b.axes_attr(axes)).collect();
     b.cx().array(&lists)
 }

@@ -6,9 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use raddle_compiler::driver::OutputFile;
-use raddle_compiler::generate::{
-    Activation, Model, Norm, SequenceParallel, Spec, Tied, generate,
-};
+use raddle_compiler::generate::{Activation, Model, Norm, SequenceParallel, Spec, Tied, generate};
 use raddle_dialect::diag::Diagnostics;
 use raddle_dialect::ir::{Context, VerifyOptions, verify};
 use raddle_dialect::syntax::{PrintOptions, write};
@@ -101,7 +99,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         bail!("the sizes do not go together: {}", messages.join("; "));
     };
     match &options.output {
-        None => write(&module, PrintOptions::default(), &mut std::io::stdout().lock())?,
+        None => write(
+            &module,
+            PrintOptions::default(),
+            &mut std::io::stdout().lock(),
+        )?,
         Some(path) => {
             let context = || format!("cannot write {}", path.display());
             let mut output = OutputFile::create(path).with_context(context)?;
@@ -128,7 +130,11 @@ fn spec(options: &Options) -> Result<Spec> {
         vocab: options.vocab,
         seq: options.seq,
         batch: options.batch,
-        mesh: options.mesh.iter().map(|a| axis(a)).collect::<Result<_>>()?,
+        mesh: options
+            .mesh
+            .iter()
+            .map(|a| axis(a))
+            .collect::<Result<_>>()?,
         sequence_parallel: match options.sequence_parallel {
             true => SequenceParallel::On,
             false => SequenceParallel::Off,
