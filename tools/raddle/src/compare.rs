@@ -1,16 +1,16 @@
 //! `raddle compare`: what a rewrite took away, and whether the program still computes the same.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use raddle_bundle::{Bundle, Class, FunctionKind, GlobalKind};
 use raddle_compiler::bundle;
-use raddle_dialect::diag::{Diagnostics, Format, RenderOptions, Source, render};
-use raddle_dialect::ir::{Context, VerifyOptions, verify};
-use raddle_dialect::syntax::{ParseOptions, parse};
+use raddle_dialect::ir::{VerifyOptions, verify};
 use raddle_runtime::validate::{self, Kind, Report};
+
+use crate::input;
 
 /// Compares two states of a program.
 #[derive(clap::Args)]
@@ -62,26 +62,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     })
 }
 
-fn load(path: &PathBuf) -> Result<Bundle> {
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let name = path.display().to_string();
-    let source = Source::new(&name, &text);
-    let cx = Context::new();
-    let mut diagnostics = Diagnostics::new();
-    let bundle = parse(&cx, &source, ParseOptions::default(), &mut diagnostics)
-        .and_then(|module| verify(module, VerifyOptions::default(), &mut diagnostics).ok())
-        .and_then(|module| bundle::lower(&module, &mut diagnostics));
-    for diagnostic in diagnostics.iter() {
-        let options = RenderOptions {
-            format: Format::Plain,
-            color: false,
-        };
-        eprint!("{}", render(diagnostic, &source, &cx, options));
-    }
-    match bundle {
-        Some(bundle) => Ok(bundle),
-        None => bail!("{name} is not a program that can be run"),
-    }
+fn load(path: &Path) -> Result<Bundle> {
+    let bundle = input::load(path, |module, diagnostics| {
+        let module = verify(module, VerifyOptions::default(), diagnostics).ok()?;
+        bundle::lower(&module, diagnostics)
+    })?;
+    bundle.with_context(|| format!("{} is not a program that can be run", path.display()))
 }
 
 /// What one rank of a class holds and does.

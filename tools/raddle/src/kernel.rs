@@ -16,9 +16,8 @@ use raddle_compiler::codegen::nvptx::{self, Architecture, PtxVersion, Report, Ta
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder, TileSize,
 };
-use raddle_dialect::diag::{self, Diagnostics, Format, RenderOptions, Source};
-use raddle_dialect::ir::Context;
-use raddle_dialect::syntax::{self, ParseOptions};
+
+use crate::input;
 
 /// What `raddle kernel` takes.
 #[derive(Args)]
@@ -209,27 +208,16 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 /// Prints what the kernels of a program's linear layers take, and keeps their PTX if asked to.
 fn run_program(path: &Path, ptx: Option<&Path>, target: Target) -> anyhow::Result<ExitCode> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let name = path.display().to_string();
-    let source = Source::new(&name, &bytes);
-    let cx = Context::new();
-    let mut diagnostics = Diagnostics::new();
-    let module = syntax::parse(&cx, &source, ParseOptions::default(), &mut diagnostics);
-    let look = RenderOptions {
-        format: Format::Pretty,
-        color: io::stderr().is_terminal(),
-    };
-    let show = |diagnostic| eprint!("{}", diag::render(diagnostic, &source, &cx, look));
-    for diagnostic in diagnostics.iter() {
-        show(diagnostic);
-    }
-    let Some(module) = module else {
+    let loaded = input::load(path, |module, diagnostics| {
+        let emitted = nvptx::layer_kernels(&module, target, &Toolkit::discover());
+        Some(emitted.map(|(kernels, warnings)| {
+            diagnostics.extend(warnings);
+            kernels
+        }))
+    })?;
+    let Some(kernels) = loaded.transpose()? else {
         return Ok(ExitCode::FAILURE);
     };
-    let (kernels, warnings) = nvptx::layer_kernels(&module, target, &Toolkit::discover())?;
-    for warning in &warnings {
-        show(warning);
-    }
     if let Some(folder) = ptx {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         for kernel in &kernels {

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod compare;
 mod generate;
+mod input;
 mod kernel;
 mod schedule;
 
