@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use raddle_dialect::diag::Diagnostic;
-use raddle_dialect::ir::{Attr, Module, NewOp, OpId, Rewriter, Type, ValueId};
+use raddle_dialect::ir::{Attr, Def, Module, NewOp, OpId, Rewriter, Type, ValueId};
 use raddle_dialect::layout::Spread;
 use raddle_dialect::mesh::Mesh;
 use raddle_dialect::ops::{Count, OPERAND_SEGMENTS, RESULT_SEGMENTS};
@@ -21,6 +21,9 @@ use super::sides::{Side, Sides};
 use super::{is_backward, is_on};
 use crate::analysis::layouts::Layouts;
 use crate::pass::{Failed, PassCx};
+
+/// Names of an op's results in the program that it was imported from.
+const NAMES: &str = "paddle.names";
 
 /// Takes the ops of a function apart; says how many.
 pub(super) fn run(
@@ -94,10 +97,27 @@ impl Apart<'_, '_, '_> {
         self.rewriter.result(op, 0)
     }
 
+    /// `new` takes the place of `old`, and its name in the program that it was imported from if `new` has none.
     fn replace(&mut self, old: ValueId, new: ValueId) {
         self.facts.replace(old, new);
+        if let (Some(name), Some(op)) = (self.name(old), self.rewriter.defining_op(new))
+            && self.rewriter.num_results(op) == 1
+            && self.rewriter.attr(op, NAMES).is_none()
+        {
+            let names = self.rewriter.context().array(&[name]);
+            self.rewriter.set_attr(op, NAMES, Some(names));
+        }
         self.cuts.replace(old, new);
         self.rewriter.replace_uses(old, new);
+    }
+
+    fn name(&self, value: ValueId) -> Option<Attr> {
+        let Def::Result { op, index } = self.rewriter.def(value) else {
+            return None;
+        };
+        let names = self.rewriter.attr(op, NAMES)?;
+        let names = self.rewriter.context().as_array(names)?;
+        names.get(index as usize).copied()
     }
 
     fn shape(&self, value: ValueId) -> Vec<i64> {
@@ -361,14 +381,13 @@ impl Apart<'_, '_, '_> {
         if fused && !stays("dx") {
             attrs = cx.dict_with(attrs, "activation", Some(cx.string("none")));
         }
-        // Names of the results in the program that the op was imported from.
-        let names = module.attr(op, "paddle.names").and_then(|a| cx.as_array(a));
+        let names = module.attr(op, NAMES).and_then(|a| cx.as_array(a));
         if let Some(names) = names {
             let names: Vec<Attr> = kept
                 .iter()
                 .filter_map(|&index| names.get(index).copied())
                 .collect();
-            attrs = cx.dict_with(attrs, "paddle.names", Some(cx.array(&names)));
+            attrs = cx.dict_with(attrs, NAMES, Some(cx.array(&names)));
         }
         let types: Vec<Type> = kept
             .iter()

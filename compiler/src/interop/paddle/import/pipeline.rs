@@ -139,6 +139,7 @@ impl<'a> Builder<'a, '_, '_> {
             self.var_type(at, op, loss)?,
         );
         let flat = self.drop_last(loss_ty);
+        attrs.push((NAMES, self.cx.string_array(&["", softmax])));
         let results = self.emit_op(
             at,
             "dist.softmax_cross_entropy",
@@ -146,10 +147,9 @@ impl<'a> Builder<'a, '_, '_> {
             &[flat, softmax_ty],
             &attrs,
         );
-        let place = self.place(at, op);
-        let back = self.emit_op(at, "dist.reshape", &[results[0]], &[loss_ty], &place);
-        self.values.insert(loss, back[0]);
         self.values.insert(softmax, results[1]);
+        let place = self.place(at, op);
+        self.define(at, "dist.reshape", &results[..1], (loss_ty, loss), place);
         Some(())
     }
 
