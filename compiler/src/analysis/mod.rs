@@ -1,3 +1,7 @@
 //! Read-only facts about modules.
 
+pub mod cost;
+pub mod jobs;
 pub mod layouts;
+pub mod stages;
+pub mod step;

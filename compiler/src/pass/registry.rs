@@ -2,8 +2,8 @@
 
 use super::PassDef;
 use crate::transforms::{
-    append_backward, canonicalize, cse, dce, fuse_linear, lower_to_linalg, promote_linear,
-    schedule_pipeline, split_backward,
+    append_backward, canonicalize, cse, dce, fuse_linear, infer_stages, lower_to_linalg,
+    partition_stages, promote_linear, schedule_pipeline, split_backward,
 };
 
 /// All passes, in the order in which lists show them.
@@ -14,8 +14,10 @@ pub static ALL: &[&PassDef] = &[
     &append_backward::DEF,
     &promote_linear::DEF,
     &fuse_linear::DEF,
+    &infer_stages::DEF,
     &schedule_pipeline::DEF,
     &split_backward::DEF,
+    &partition_stages::DEF,
     &lower_to_linalg::DEF,
 ];
 

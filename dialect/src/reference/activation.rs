@@ -27,7 +27,6 @@ impl Activation {
             "relu" => Self::Relu,
             "gelu" => Self::Gelu,
             "gelu_tanh" => Self::GeluTanh,
-            "silu" => Self::Silu,
             _ => return None,
         })
     }

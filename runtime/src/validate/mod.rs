@@ -12,7 +12,7 @@ mod trace;
 
 use std::collections::{BTreeMap, HashMap};
 
-use raddle_bundle::Bundle;
+use raddle_bundle::{Bundle, FunctionKind};
 use raddle_dialect::reference::Tensor;
 
 pub use init::check_init;
@@ -20,6 +20,7 @@ pub use init::check_init;
 use crate::RuntimeError;
 use crate::device::reference::{Machine, Mode, Program, Wanted};
 use places::Places;
+use state::Draw;
 use trace::GradientTrace;
 
 /// How to validate.
@@ -119,7 +120,8 @@ impl Report {
     }
 }
 
-/// Runs both programs and compares them.
+/// Runs both programs and compares them. Where only the second trains, as after `append-backward`, there is nothing but the first step's
+/// losses to compare.
 ///
 /// # Errors
 /// If a program cannot be run at all; differences are in the report.
@@ -128,11 +130,18 @@ pub fn compare(before: &Bundle, after: &Bundle, options: Options) -> Result<Repo
     let after = Program::load(after)?;
     let mut report = Report::default();
     let places = Places::new(before.mesh(), after.mesh());
-    let exact = [
-        record(&before, &before, Mode::Exact, options)?,
-        record(&after, &before, Mode::Exact, options)?,
-    ];
-    for difference in differences(&places, &exact) {
+    // What a pass adds starts from what it may hold.
+    let mut draws = state::draws(&after);
+    draws.extend(state::draws(&before));
+    let begun = trains(&after) && !trains(&before);
+    let options = Options {
+        steps: if begun { 1 } else { options.steps },
+        ..options
+    };
+    let run = |program, mode| record(program, &before, &draws, mode, options);
+    let is_compared = |difference: &Difference| !begun || difference.kind == Kind::Loss;
+    let exact = [run(&before, Mode::Exact)?, run(&after, Mode::Exact)?];
+    for difference in differences(&places, &exact).filter(is_compared) {
         *report.compared.entry(difference.kind).or_default() += 1;
         let largest = report.largest.entry(difference.kind).or_default();
         *largest = largest.max(difference.relative);
@@ -140,15 +149,19 @@ pub fn compare(before: &Bundle, after: &Bundle, options: Options) -> Result<Repo
             report.failures.push(difference);
         }
     }
-    let rounded = [
-        record(&before, &before, Mode::Rounded, options)?,
-        record(&after, &before, Mode::Rounded, options)?,
-    ];
-    for difference in differences(&places, &rounded) {
+    let rounded = [run(&before, Mode::Rounded)?, run(&after, Mode::Rounded)?];
+    for difference in differences(&places, &rounded).filter(is_compared) {
         let largest = report.largest_rounded.entry(difference.kind).or_default();
         *largest = largest.max(difference.relative);
     }
     Ok(report)
+}
+
+/// Whether a step changes anything.
+fn trains(program: &Program) -> bool {
+    let functions = program.classes().iter().flat_map(|c| &c.functions);
+    let mut steps = functions.filter(|f| f.plain.kind != FunctionKind::Init);
+    steps.any(|f| f.plain.instrs.iter().any(|i| i.op == "dist.store"))
 }
 
 /// Everything that a run shows: by kind, step, name and rank.
@@ -158,11 +171,11 @@ type Record = BTreeMap<(Kind, usize, String), HashMap<usize, Tensor>>;
 fn record(
     program: &Program,
     origin: &Program,
+    draws: &HashMap<&str, Draw>,
     mode: Mode,
     options: Options,
 ) -> Result<Record, RuntimeError> {
     let mut machine = Machine::new(program, mode);
-    let draws = state::draws(origin);
     let places = Places::new(program.mesh(), origin.mesh());
     for rank in 0..program.mesh().ranks() {
         let before = places.nearest(rank);

@@ -18,7 +18,7 @@ pub struct Plan {
     pub axes: Vec<usize>,
     /// The bias's name.
     pub name: String,
-    /// The bias, its states, and the sums of its gradients over micro-batches.
+    /// The bias and its states.
     pub globals: Vec<OpId>,
     /// The layers, in program order.
     pub linears: Vec<Linear>,
@@ -97,16 +97,7 @@ impl Plan {
             broadcasts: Vec::new(),
             removed: Vec::new(),
         };
-        plan.flow
-            .sums
-            .sort_unstable_by_key(|&sum| module.cx().as_symbol(sum));
-        let sums = plan.flow.sums.iter();
-        let globals: Vec<Attr> = std::iter::once(&bias)
-            .chain(&global.states)
-            .chain(sums)
-            .copied()
-            .collect();
-        for &name in &globals {
+        for &name in std::iter::once(&bias).chain(&global.states) {
             plan.globals.extend(facts.global(name).and_then(|g| g.op));
         }
         plan.leave_out(facts, &globals)?;
@@ -160,7 +151,7 @@ impl Plan {
     }
 
     /// Collects what goes where the bias is gone, and the broadcasts that only initialise it.
-    fn leave_out(&mut self, facts: &Facts, globals: &[Attr]) -> Result<(), String> {
+    fn leave_out(&mut self, facts: &Facts, globals: &FxHashSet<Attr>) -> Result<(), String> {
         let mut gone = self.flow.ops.clone();
         gone.extend(self.linears.iter().map(|l| l.add));
         gone.extend(self.gradients.iter().map(|g| g.op));

@@ -156,8 +156,12 @@ fn by_schedule<'p>(
                 let parts = [FunctionKind::BackwardB, FunctionKind::BackwardW];
                 parts.into_iter().filter_map(of).collect()
             }
-            // A stage whose weights need no gradient has nothing to do for them.
-            (FunctionKind::BackwardW, None) if of(FunctionKind::BackwardB).is_some() => continue,
+            // A stage may have nothing to do in a backward pass, or in one of its parts, but not another backward than is scheduled.
+            (FunctionKind::BackwardB | FunctionKind::BackwardW, None)
+                if of(FunctionKind::Backward).is_none() && of(FunctionKind::Forward).is_some() =>
+            {
+                continue;
+            }
             _ => vec![],
         };
         let wrong = |why: &str| RuntimeError::Jobs {

@@ -1,0 +1,273 @@
+//! `partition-stages`: from one program to one program for each stage of a pipeline.
+//!
+//! ```text
+//! dist.mesh @mesh ["mp" = 2]                           dist.mesh @mesh ["pp" = 2, "mp" = 2]
+//! module @all {dist.ranks = [{}]} {                    module @all_pp0 {dist.ranks = [{pp = array<i64: 0>}]} {
+//!   func.func @step(%x) {                                func.func @forward(%x) -> (…) { … dist.send %y {peer = {pp = 1}, tag = 0} }
+//!     … {dist.stage = 0, dist.role = "forward"}          func.func @backward(…) { %d = dist.recv {peer = {pp = 1}, tag = 1} … }
+//!     … {dist.stage = 1, dist.role = "forward"}   ──▶    func.func @optimizer(…) { … }
+//!     … {dist.role = "backward"}                       }
+//!     … {dist.role = "optimizer"}                      module @all_pp1 {dist.ranks = [{pp = array<i64: 1>}]} { … }
+//!   }
+//! }
+//! ```
+//!
+//! Each rank class becomes one class for each rank of the pipeline axis, whatever the size of the other axes. Ops without a stage get
+//! one from what they read ([`analysis::stages`](crate::analysis::stages)). What crosses stages is sent from neighbour to neighbour
+//! ([`flow`]); the optimizer follows the parameters, and what it sums over stages is combined ([`shares`]); the rest is [`outline`].
+
+mod emit;
+mod flow;
+mod functions;
+mod layout;
+mod outline;
+mod partition;
+mod ranks;
+mod shares;
+mod ties;
+
+use raddle_dialect::diag::{Diagnostic, Severity};
+use raddle_dialect::ir::{Module, OpId, Rewriter};
+use raddle_dialect::mesh::Mesh;
+
+pub use outline::{BackwardJobs, Outline, outline_jobs};
+
+use self::layout::Pipeline;
+use self::partition::Partition;
+use crate::analysis::jobs;
+use crate::analysis::stages::Stages;
+use crate::analysis::step::Step;
+use crate::pass::{Anchor, Failed, OptionDef, OptionKind, Pass, PassCx, PassDef};
+use crate::schedule::Placement;
+
+/// The pass.
+pub static DEF: PassDef = PassDef {
+    name: "partition-stages",
+    summary: "one program for each stage of a pipeline, with sends and receives between them",
+    description: "Each rank class is cut along a pipeline axis, which the mesh gets if it has none. Its step becomes jobs: forward, \
+                  backward (or its parts, after split-backward) and optimizer, for each chunk of a rank. Needs dist.stage on forward ops \
+                  where a stage begins (infer-stages writes them); other ops follow what they read. Parameters that several stages read \
+                  keep a copy on each, and their gradients are added up over the stages. A class that has jobs already is left alone.",
+    anchor: Anchor::Top,
+    options: &[
+        OptionDef {
+            name: "chunks",
+            kind: OptionKind::Count,
+            default: "1",
+            doc: "stages on each rank",
+        },
+        OptionDef {
+            name: "placement",
+            kind: OptionKind::Word(&["loop", "v"]),
+            default: "loop",
+            doc: "where the stages of several chunks live: round after round, or there and back",
+        },
+        OptionDef {
+            name: "axis",
+            kind: OptionKind::Text,
+            default: "pp",
+            doc: "the mesh axis of the pipeline",
+        },
+    ],
+    build: |options| {
+        Box::new(PartitionStages {
+            chunks: options.count("chunks"),
+            placement: match options.text("placement") {
+                "v" => Placement::V,
+                _ => Placement::Loop,
+            },
+            axis: options.text("axis").to_owned(),
+        })
+    },
+};
+
+struct PartitionStages {
+    chunks: u64,
+    placement: Placement,
+    axis: String,
+}
+
+impl Pass for PartitionStages {
+    fn run(&self, module: &mut Module, target: OpId, cx: &mut PassCx) -> Result<(), Failed> {
+        let classes = classes(module, target);
+        if classes.is_empty() {
+            let loc = module.loc(target);
+            cx.remark("R0641", loc, || {
+                "not partitioned: no rank class has a step".into()
+            });
+            return Ok(());
+        }
+        let fail = |cx: &mut PassCx, wrong: Vec<Diagnostic>| {
+            wrong.into_iter().for_each(|d| cx.report(d));
+            Failed
+        };
+        let backward = BackwardJobs::of(module);
+        let stages = stages(module, &classes).map_err(|wrong| fail(cx, wrong))?;
+        let pipeline = self
+            .pipeline(module, target, &stages)
+            .map_err(|d| fail(cx, vec![*d]))?;
+        extend_mesh(module, target, &pipeline);
+        let mut tags = 0;
+        for (&class, stages) in classes.iter().zip(stages) {
+            let parts = Partition {
+                class,
+                pipeline: &pipeline,
+            }
+            .run(module, stages, &mut tags);
+            let parts = parts.map_err(|wrong| fail(cx, wrong))?;
+            let loc = module.loc(class);
+            cx.remark("R0640", loc, || {
+                format!(
+                    "partitioned: {} stages on {} ranks along '{}'",
+                    pipeline.stages, pipeline.ranks, pipeline.axis
+                )
+            });
+            let mut rewriter = Rewriter::new(module);
+            rewriter.erase(class);
+            for class in parts {
+                let outline = Outline {
+                    class,
+                    stage: 0,
+                    backward,
+                };
+                outline_jobs(&mut rewriter, &outline).map_err(|wrong| fail(cx, wrong))?;
+            }
+        }
+        let wrong = jobs::check(module);
+        match wrong.iter().any(|d| d.severity == Severity::Error) {
+            true => Err(fail(cx, wrong)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The classes that have a step.
+fn classes(module: &Module, top: OpId) -> Vec<OpId> {
+    let ops = module.block_ops(module.body(top));
+    let classes = ops.filter(|&op| module.is(op, "builtin.module"));
+    classes
+        .filter(|&class| module.find_symbol(class, "step").is_some())
+        .collect()
+}
+
+/// The stages of each class, after parameters that several stages read were untied.
+fn stages(module: &mut Module, classes: &[OpId]) -> Result<Vec<Stages>, Vec<Diagnostic>> {
+    let mut found = Vec::new();
+    for &class in classes {
+        let function = step_of(module, class)?;
+        let assign = |module: &Module| match Step::of(module, function) {
+            Some(step) => Stages::of(&step),
+            None => {
+                let message = "the step is not a single block";
+                let loc = module.loc(function);
+                Err(vec![Diagnostic::error("E0644", loc, message)])
+            }
+        };
+        let mut stages = assign(module)?;
+        if ties::untie(module, function, &stages) {
+            stages = assign(module)?;
+        }
+        found.push(stages);
+    }
+    Ok(found)
+}
+
+/// The step of a class that holds nothing but what a class holds before it is cut.
+fn step_of(module: &Module, class: OpId) -> Result<OpId, Vec<Diagnostic>> {
+    let mut wrong = Vec::new();
+    let mut step = None;
+    for op in module.block_ops(module.body(class)) {
+        let is_known = match (module.name_str(op), module.symbol_name(op)) {
+            ("dist.global", _) => true,
+            ("func.func", Some("step")) => {
+                step = Some(op);
+                true
+            }
+            ("func.func", Some("init" | "optimizer")) => true,
+            _ => false,
+        };
+        if !is_known {
+            let name = module.symbol_name(op).unwrap_or(module.name_str(op));
+            let message = format!("'{name}' has no place in a program that is to be partitioned");
+            let diagnostic = Diagnostic::error("E0644", module.loc(op), message);
+            wrong.push(
+                diagnostic.help(
+                    "a class holds globals, and the functions init, step and perhaps optimizer",
+                ),
+            );
+        }
+    }
+    match step {
+        Some(step) if wrong.is_empty() => Ok(step),
+        _ => Err(wrong),
+    }
+}
+
+impl PartitionStages {
+    fn pipeline(
+        &self,
+        module: &Module,
+        top: OpId,
+        stages: &[Stages],
+    ) -> Result<Pipeline, Box<Diagnostic>> {
+        let count = stages.iter().map(|s| s.count).max().unwrap_or(1);
+        let error = |message: String| Diagnostic::error("E0644", module.loc(top), message);
+        let chunks = match u32::try_from(self.chunks) {
+            Ok(chunks) if chunks > 0 && count.is_multiple_of(chunks) => chunks,
+            _ => {
+                let message = format!("{count} stages are not {} on each rank", self.chunks);
+                let help = "the option 'chunks' has to divide the number of stages";
+                return Err(error(message).help(help).into());
+            }
+        };
+        let pipeline = Pipeline {
+            stages: count,
+            ranks: count / chunks,
+            placement: self.placement,
+            axis: self.axis.clone(),
+        };
+        if let Some(size) = axis_size(module, top, &self.axis)
+            && size != pipeline.ranks as usize
+        {
+            let message = format!(
+                "the axis '{}' has {size} ranks, but {count} stages in {chunks} chunks take {}",
+                self.axis, pipeline.ranks
+            );
+            return Err(error(message).into());
+        }
+        Ok(pipeline)
+    }
+}
+
+fn mesh(module: &Module, top: OpId) -> Option<OpId> {
+    let mut ops = module.block_ops(module.body(top));
+    ops.find(|&op| module.is(op, "dist.mesh"))
+}
+
+fn axis_size(module: &Module, top: OpId, axis: &str) -> Option<usize> {
+    let mesh = Mesh::from_op(module, mesh(module, top)?).ok()?;
+    Some(mesh.sizes()[mesh.axis(axis)?])
+}
+
+/// Puts the pipeline axis first in the mesh, if it is not there.
+fn extend_mesh(module: &mut Module, top: OpId, pipeline: &Pipeline) {
+    let Some(op) = mesh(module, top) else {
+        return;
+    };
+    let cx = module.cx().clone();
+    let mut axes: Vec<String> = module
+        .axes_attr(op, "axes")
+        .iter()
+        .map(|a| a.to_string())
+        .collect();
+    if axes.contains(&pipeline.axis) {
+        return;
+    }
+    let sizes = module.attr(op, "sizes").and_then(|a| cx.as_i64_array(a));
+    let mut sizes = sizes.unwrap_or_default();
+    axes.insert(0, pipeline.axis.clone());
+    sizes.insert(0, i64::from(pipeline.ranks));
+    let mut rewriter = Rewriter::new(module);
+    rewriter.set_attr(op, "axes", Some(cx.string_array(&axes)));
+    rewriter.set_attr(op, "sizes", Some(cx.i64_array(&sizes)));
+}

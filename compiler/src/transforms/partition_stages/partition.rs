@@ -1,0 +1,366 @@
+//! One class on its way to one class for each pipeline rank: everything is planned before anything is written.
+
+use raddle_dialect::diag::Diagnostic;
+use raddle_dialect::ir::{
+    Attr, BlockId, CloneMap, Ident, Module, NewOp, OpId, Position, Rewriter, ValueId,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::emit::{self, Emitter};
+use super::flow::Flow;
+use super::functions::{self, Signature};
+use super::layout::Pipeline;
+use super::ranks::Ranks;
+use super::shares::{Owners, Region, Shares};
+use crate::analysis::jobs::{INPUT, LOSS, RESULT, VALUE, value_attrs};
+use crate::analysis::stages::Stages;
+use crate::analysis::step::{Role, Step};
+
+/// The functions of a class before it is cut.
+struct Functions {
+    step: OpId,
+    optimizer: Option<OpId>,
+    init: Option<OpId>,
+}
+
+/// Everything that is planned before a class is cut.
+struct Plan {
+    flow: Flow,
+    /// The optimizer's ops in the step.
+    within: (emit::Plan, Shares),
+    /// Those in a function of its own, and `init`.
+    apart: Vec<(OpId, emit::Plan, Shares)>,
+    owners: Owners,
+    results: Vec<(ValueId, usize, u32)>,
+}
+
+/// A class on its way to one class for each pipeline rank.
+pub(super) struct Partition<'p> {
+    pub class: OpId,
+    pub pipeline: &'p Pipeline,
+}
+
+impl Partition<'_> {
+    /// Writes the classes after the one that they come from; gives them by pipeline rank.
+    ///
+    /// # Errors
+    /// Diagnostics for what cannot be partitioned.
+    pub fn run(
+        &self,
+        module: &mut Module,
+        stages: Stages,
+        tags: &mut i64,
+    ) -> Result<Vec<OpId>, Vec<Diagnostic>> {
+        let functions = Functions {
+            step: module
+                .find_symbol(self.class, "step")
+                .expect("the class has a step"),
+            optimizer: module.find_symbol(self.class, "optimizer"),
+            init: module.find_symbol(self.class, "init"),
+        };
+        let plan = self.plan(module, &functions, &stages)?;
+        let mut rewriter = Rewriter::new(module);
+        let classes = self.classes(&mut rewriter, &plan);
+        self.write_step(&mut rewriter, &functions, &plan, &classes, tags);
+        for (function, region, shares) in &plan.apart {
+            self.write_apart(&mut rewriter, *function, (region, shares), &classes, tags);
+        }
+        Ok(classes)
+    }
+
+    fn plan(
+        &self,
+        module: &Module,
+        functions: &Functions,
+        stages: &Stages,
+    ) -> Result<Plan, Vec<Diagnostic>> {
+        let step = Step::of(module, functions.step).expect("its stages are known");
+        check_stages(&step, stages, self.pipeline)?;
+        let flow = Flow::of(&step, stages, self.pipeline)?;
+        let mut owners = owners(module, self.class, &flow);
+        // Free ops of the step may be the optimizer's too.
+        let ops =
+            (0..step.ops.len()).filter(|&at| step.free[at] || step.roles[at] == Role::Optimizer);
+        let homes = flow.reaches.iter();
+        let homes = homes.map(|(&value, reach)| (value, self.pipeline.rank(reach.home.stage)));
+        let region = Region {
+            module,
+            ops: ops.map(|at| step.ops[at]).collect(),
+            homes: homes.collect(),
+            count: self.pipeline.ranks,
+        };
+        let shares = Shares::of(&region, &mut owners)?;
+        let within = (emit::Plan::of(&region, &shares), shares);
+        let mut apart = Vec::new();
+        for function in [functions.optimizer, functions.init].into_iter().flatten() {
+            let Some(step) = Step::of(module, function) else {
+                let message = "a function to be partitioned has to be a single block";
+                return Err(vec![Diagnostic::error(
+                    "E0644",
+                    module.loc(function),
+                    message,
+                )]);
+            };
+            let region = Region {
+                module,
+                ops: step.ops,
+                homes: FxHashMap::default(),
+                count: self.pipeline.ranks,
+            };
+            let shares = Shares::of(&region, &mut owners)?;
+            apart.push((function, emit::Plan::of(&region, &shares), shares));
+        }
+        let results = flow.returned.iter().enumerate();
+        let results = results.map(|(number, &(value, rank))| (value, number, rank));
+        Ok(Plan {
+            results: results.collect(),
+            flow,
+            within,
+            apart,
+            owners,
+        })
+    }
+
+    /// The classes, with their globals.
+    fn classes(&self, rewriter: &mut Rewriter, plan: &Plan) -> Vec<OpId> {
+        let cx = rewriter.cx().clone();
+        let name = rewriter
+            .symbol_name(self.class)
+            .unwrap_or("main")
+            .to_owned();
+        let globals: Vec<_> = rewriter
+            .block_ops(rewriter.body(self.class))
+            .filter(|&op| rewriter.is(op, "dist.global"))
+            .collect();
+        let homes: Vec<Ranks> = globals
+            .iter()
+            .map(|&op| {
+                let name = rewriter.symbol_name(op).unwrap_or_default();
+                plan.owners.of(cx.ident(name))
+            })
+            .collect();
+        let mut after = self.class;
+        let mut classes = Vec::new();
+        for rank in 0..self.pipeline.ranks {
+            let name = cx.string(&format!("{name}_{}{rank}", self.pipeline.axis));
+            let props = cx.dict_with(rewriter.props(self.class), "sym_name", Some(name));
+            let ranks = self.ranks(rewriter, rank);
+            let attrs = cx.dict_with(rewriter.attrs(self.class), "dist.ranks", Some(ranks));
+            let loc = rewriter.loc(self.class);
+            rewriter.set_insertion_point(Position::After(after));
+            let class = rewriter.create(NewOp {
+                regions: 1,
+                props,
+                attrs,
+                ..NewOp::new(cx.ident("builtin.module"), loc, &cx)
+            });
+            let region = rewriter.regions(class)[0];
+            let block = rewriter.append_block(region);
+            rewriter.set_insertion_point(Position::End(block));
+            for (&global, homes) in globals.iter().zip(&homes) {
+                if homes.contains(rank) {
+                    rewriter.clone_op(global, &mut CloneMap::default());
+                }
+            }
+            classes.push(class);
+            after = class;
+        }
+        classes
+    }
+
+    /// The ranks of the class that are at an index of the pipeline axis.
+    fn ranks(&self, module: &Module, rank: u32) -> Attr {
+        let cx = module.cx();
+        let index = cx.i64_array(&[i64::from(rank)]);
+        let sets = module
+            .attr(self.class, "dist.ranks")
+            .and_then(|a| cx.as_array(a));
+        let sets = sets.unwrap_or_default().iter();
+        let sets: Vec<_> = sets
+            .map(|&set| cx.dict_with(set, &self.pipeline.axis, Some(index)))
+            .collect();
+        cx.array(&sets)
+    }
+
+    fn write_step(
+        &self,
+        rewriter: &mut Rewriter,
+        functions: &Functions,
+        plan: &Plan,
+        classes: &[OpId],
+        tags: &mut i64,
+    ) {
+        let cx = rewriter.cx().clone();
+        let loc = rewriter.loc(functions.step);
+        let mut written: Vec<(OpId, BlockId)> = Vec::new();
+        for &class in classes {
+            let at = Position::End(rewriter.body(class));
+            let signature = Signature {
+                name: "step".into(),
+                kind: "step",
+                attrs: vec![],
+            };
+            written.push(functions::create(rewriter, at, loc, &signature));
+        }
+        let mut locals = FxHashMap::default();
+        let mut arguments: Vec<Vec<Attr>> = vec![Vec::new(); classes.len()];
+        let block = rewriter.body(functions.step);
+        for index in 0..rewriter.args(block).len() {
+            let value = rewriter.args(block)[index];
+            let mut ranks = plan.flow.arguments[index].clone();
+            if let Some(needs) = plan.within.1.needs.get(&value) {
+                ranks.extend(needs);
+            }
+            let dict = value_attrs(rewriter, functions.step, "arg_attrs", index);
+            let mut dict = dict.unwrap_or(cx.empty_dict());
+            if cx.dict_get(dict, VALUE).is_none() {
+                dict = cx.dict_with(dict, VALUE, Some(cx.string(&format!("arg{index}"))));
+            }
+            let dict = cx.dict_with(dict, INPUT, Some(cx.unit()));
+            for rank in ranks.iter() {
+                let (ty, loc) = (rewriter.ty(value), rewriter.arg_loc(block, index));
+                let own = rewriter.add_arg(written[rank as usize].1, ty, loc);
+                locals.insert((value, rank), own);
+                arguments[rank as usize].push(dict);
+            }
+        }
+        let mut emitter = Emitter {
+            rewriter: &mut *rewriter,
+            pipeline: self.pipeline,
+            blocks: written.iter().map(|w| w.1).collect(),
+            locals,
+            parts: FxHashMap::default(),
+            tags,
+            role: Some(Role::Optimizer),
+        };
+        emitter.flow(&plan.flow);
+        // What the step returns is read before the optimizer makes copies of its own.
+        let returned: Vec<_> = plan
+            .results
+            .iter()
+            .map(|&(value, number, rank)| (emitter.locals[&(value, rank)], number, rank))
+            .collect();
+        emitter.shares(&plan.within.0, &plan.within.1);
+        for (rank, &(function, _)) in written.iter().enumerate() {
+            let own = returned.iter().filter(|r| r.2 as usize == rank);
+            let own: Vec<_> = own
+                .map(|&(value, number, _)| {
+                    let mut dict = vec![(cx.ident(RESULT), cx.i64_attr(number as i64))];
+                    dict.extend((number == 0).then(|| (cx.ident(LOSS), cx.unit())));
+                    (value, cx.dict(dict))
+                })
+                .collect();
+            functions::finish(rewriter, function, &arguments[rank], &own);
+        }
+    }
+
+    /// The optimizer in a function of its own, or `init`.
+    fn write_apart(
+        &self,
+        rewriter: &mut Rewriter,
+        function: OpId,
+        (region, shares): (&emit::Plan, &Shares),
+        classes: &[OpId],
+        tags: &mut i64,
+    ) {
+        let loc = rewriter.loc(function);
+        let name = rewriter
+            .symbol_name(function)
+            .unwrap_or_default()
+            .to_owned();
+        let kind = rewriter
+            .str_attr(function, "dist.kind")
+            .unwrap_or(&name)
+            .to_owned();
+        let mut written = Vec::new();
+        for &class in classes {
+            // After the globals, before the step.
+            let step = rewriter.find_symbol(class, "step");
+            let at = match (&*kind, step) {
+                ("init", Some(step)) => Position::Before(step),
+                _ => Position::End(rewriter.body(class)),
+            };
+            let signature = Signature {
+                name: name.clone(),
+                kind: &kind,
+                attrs: vec![],
+            };
+            written.push(functions::create(rewriter, at, loc, &signature));
+        }
+        let mut emitter = Emitter {
+            rewriter: &mut *rewriter,
+            pipeline: self.pipeline,
+            blocks: written.iter().map(|w| w.1).collect(),
+            locals: FxHashMap::default(),
+            parts: FxHashMap::default(),
+            tags,
+            role: (kind != "init").then_some(Role::Optimizer),
+        };
+        emitter.shares(region, shares);
+        for (function, _) in written {
+            functions::finish(rewriter, function, &[], &[]);
+        }
+    }
+}
+
+/// Every stage has something to do.
+fn check_stages(step: &Step, stages: &Stages, pipeline: &Pipeline) -> Result<(), Vec<Diagnostic>> {
+    let forward = (0..step.ops.len()).filter(|&at| step.roles[at] == Role::Forward);
+    let busy: FxHashSet<u32> = forward.filter_map(|at| stages.get(at)).collect();
+    let idle = (0..pipeline.stages).filter(|s| !busy.contains(s));
+    let loc = step.module.loc(step.function);
+    let wrong: Vec<_> = idle
+        .map(|stage| {
+            let message = format!(
+                "no forward op belongs to stage {stage} of {}",
+                pipeline.stages
+            );
+            Diagnostic::error("E0644", loc, message).help(
+                "stages are numbered from 0 without gaps; infer-stages labels a whole program",
+            )
+        })
+        .collect();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong),
+    }
+}
+
+/// Who has the globals, as far as the forward and backward passes say: a parameter's state lives with it.
+fn owners(module: &Module, class: OpId, flow: &Flow) -> Owners {
+    let cx = module.cx();
+    let mut owners = Owners::default();
+    let first = Ranks::one(0);
+    let read = |global: Ident| flow.globals.get(&global).unwrap_or(&first).clone();
+    for (name, op) in module.symbols(class) {
+        if !module.is(op, "dist.global") {
+            continue;
+        }
+        let global = cx.ident(name);
+        let of = module.symbol_attr(op, "of").map(|of| cx.ident(of));
+        match (module.str_attr(op, "kind"), of) {
+            (Some("parameter"), _) => {
+                owners.settled.insert(global, read(global));
+            }
+            (_, Some(parameter)) => {
+                owners.settled.insert(global, read(parameter));
+            }
+            _ => {}
+        }
+    }
+    for (&global, ranks) in &flow.accumulated {
+        match ranks.len() {
+            1 => owners.settled.insert(global, ranks.clone()),
+            _ => owners.parts.insert(global, ranks.clone()),
+        };
+    }
+    for &global in &flow.stored {
+        owners.settled.insert(global, read(global));
+    }
+    for (&global, ranks) in &flow.globals {
+        if !owners.settled.contains_key(&global) && !owners.parts.contains_key(&global) {
+            owners.readers.insert(global, ranks.clone());
+        }
+    }
+    owners
+}
