@@ -92,7 +92,8 @@ irdl.dialect @dist {
     %attr_activation_1 = irdl.is "relu"
     %attr_activation_2 = irdl.is "gelu"
     %attr_activation_3 = irdl.is "gelu_tanh"
-    %attr_activation = irdl.any_of(%attr_activation_0, %attr_activation_1, %attr_activation_2, %attr_activation_3)
+    %attr_activation_4 = irdl.is "silu"
+    %attr_activation = irdl.any_of(%attr_activation_0, %attr_activation_1, %attr_activation_2, %attr_activation_3, %attr_activation_4)
     %attr_transpose_a_0 = irdl.is true
     %attr_transpose_a_1 = irdl.is false
     %attr_transpose_a = irdl.any_of(%attr_transpose_a_0, %attr_transpose_a_1)
@@ -116,7 +117,8 @@ irdl.dialect @dist {
     %attr_activation_1 = irdl.is "relu"
     %attr_activation_2 = irdl.is "gelu"
     %attr_activation_3 = irdl.is "gelu_tanh"
-    %attr_activation = irdl.any_of(%attr_activation_0, %attr_activation_1, %attr_activation_2, %attr_activation_3)
+    %attr_activation_4 = irdl.is "silu"
+    %attr_activation = irdl.any_of(%attr_activation_0, %attr_activation_1, %attr_activation_2, %attr_activation_3, %attr_activation_4)
     %attr_transpose_a_0 = irdl.is true
     %attr_transpose_a_1 = irdl.is false
     %attr_transpose_a = irdl.any_of(%attr_transpose_a_0, %attr_transpose_a_1)

@@ -2,6 +2,7 @@
 //! engine, agree with the reference device.
 #![cfg(feature = "mlir")]
 
+mod mlir_layers;
 mod programs;
 
 use programs::{Clip, LossScaling, Optimizer, Spec, build};
@@ -91,9 +92,13 @@ fn lowered(module: &Verified) -> Verified {
 /// Largest difference between the reference device and MLIR over the loss and all updated globals, relative to each tensor's
 /// size.
 fn difference(spec: &Spec) -> f64 {
-    let module = build(spec);
+    difference_of(&build(spec))
+}
+
+/// As [`difference`], of a program's only class.
+fn difference_of(module: &Verified) -> f64 {
     let mut diagnostics = Diagnostics::new();
-    let bundle = lower(&module, &mut diagnostics).expect("the program runs");
+    let bundle = lower(module, &mut diagnostics).expect("the program runs");
     let program = Program::load(&bundle).unwrap();
     let class = &program.classes()[0];
     let step = &class.function(FunctionKind::Step).unwrap().plain;
@@ -138,7 +143,7 @@ fn difference(spec: &Spec) -> f64 {
         .collect();
     let function = format!("{}_{}", class.name, step.name);
     let got = execute(
-        &lowered(&module),
+        &lowered(module),
         &function,
         args,
         &results,
@@ -247,4 +252,12 @@ fn mlir_speaks_in_our_diagnostics() {
     assert!(none.is_none());
     let message = &diagnostics.iter().next().unwrap().message;
     assert!(message.contains("no-such-pass"), "{message}");
+}
+
+#[test]
+fn layers_of_transformers() {
+    for (name, module) in mlir_layers::programs() {
+        let difference = difference_of(&module);
+        assert!(difference < 1e-5, "{name}: {difference:e}");
+    }
 }

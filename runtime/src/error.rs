@@ -95,6 +95,12 @@ pub enum RuntimeError {
         /// What is wrong.
         why: String,
     },
+    /// A checkpoint does not fit the map by which it is to be converted.
+    #[error("the checkpoint cannot be converted: {why}")]
+    Checkpoint {
+        /// What is wrong.
+        why: String,
+    },
     /// A send that no receive took.
     #[error("what a rank sends is never received:\n  {site}")]
     Undelivered {

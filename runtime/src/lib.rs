@@ -2,6 +2,7 @@
 //!
 //! The runtime sees bundles, never the compiler's IR. From `raddle-dialect` it takes what each op means on plain tensors.
 
+pub mod checkpoint;
 pub mod device;
 mod error;
 pub mod validate;

@@ -172,6 +172,7 @@ impl Layer<'_> {
             Some("relu") => Ok(Activation::Relu),
             Some("gelu") => Ok(Activation::GeluErf),
             Some("gelu_tanh") => Ok(Activation::GeluTanh),
+            Some("silu") => Ok(Activation::Silu),
             Some(other) => Err(format!("the activation {other} has none")),
         }
     }

@@ -66,7 +66,7 @@ given transposed, and summed over the batch dimensions along which the operand w
 };
 
 /// Activations of the fused linear ops.
-pub const ACTIVATIONS: &[&str] = &["none", "relu", "gelu", "gelu_tanh"];
+pub const ACTIVATIONS: &[&str] = &["none", "relu", "gelu", "gelu_tanh", "silu"];
 
 /// `dist.fused_linear`
 pub const FUSED_LINEAR: OpDef = OpDef {

@@ -27,6 +27,7 @@ impl Activation {
             "relu" => Self::Relu,
             "gelu" => Self::Gelu,
             "gelu_tanh" => Self::GeluTanh,
+            "silu" => Self::Silu,
             _ => return None,
         })
     }

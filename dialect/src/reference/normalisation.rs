@@ -114,9 +114,9 @@ pub(crate) fn rms_norm_grad(cx: &EvalCx) -> Results {
         let normal = |f: usize| x.data[at(f)] * inverse.data[r];
         let g = |f: usize| dy.data[at(f)] * scale.map_or(1.0, |s| s.data[f]);
         let mean = (0..features).map(|f| g(f) * normal(f)).sum::<f64>() / n;
-        for f in 0..features {
+        for (f, dscale) in dscale.iter_mut().enumerate() {
             dx.push((g(f) - normal(f) * mean) * inverse.data[r]);
-            dscale[f] += dy.data[at(f)] * normal(f);
+            *dscale += dy.data[at(f)] * normal(f);
         }
     }
     let mut results = Vec::new();

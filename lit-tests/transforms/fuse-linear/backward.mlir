@@ -42,3 +42,21 @@ func.func @two_readers(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %d: tensor<8
   %1 = dist.gelu_grad %pre, %0#0 : tensor<8x16xf32>
   return %1, %0#0, %0#1 : tensor<8x16xf32>, tensor<8x16xf32>, tensor<16x32xf32>
 }
+
+// CHECK-LABEL: func.func @silu
+// CHECK-NEXT: %[[F:.*]]:2 = dist.fused_linear_grad silu %arg0, %arg1, %arg2, %arg3
+// CHECK-NEXT: return %[[F]]#0, %[[F]]#1
+func.func @silu(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %d: tensor<8x32xf32>, %pre: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<16x32xf32>) {
+  %0:2 = dist.matmul_grad %x, %w, %d : (tensor<8x16xf32>, tensor<16x32xf32>, tensor<8x32xf32>) -> (tensor<8x16xf32>, tensor<16x32xf32>)
+  %1 = dist.silu_grad %pre, %0#0 : tensor<8x16xf32>
+  return %1, %0#1 : tensor<8x16xf32>, tensor<16x32xf32>
+}
+
+// The derivative of tanh gelu.
+// CHECK-LABEL: func.func @tanh
+// CHECK-NEXT: dist.fused_linear_grad gelu_tanh
+func.func @tanh(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %d: tensor<8x32xf32>, %pre: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<16x32xf32>) {
+  %0:2 = dist.matmul_grad %x, %w, %d : (tensor<8x16xf32>, tensor<16x32xf32>, tensor<8x32xf32>) -> (tensor<8x16xf32>, tensor<16x32xf32>)
+  %1 = dist.gelu_grad %pre, %0#0 {approximate = true} : tensor<8x16xf32>
+  return %1, %0#1 : tensor<8x16xf32>, tensor<16x32xf32>
+}

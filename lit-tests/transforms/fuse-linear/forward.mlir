@@ -39,3 +39,15 @@ func.func @no_bias(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> tensor<8x32xf
   %1 = dist.relu %0 : tensor<8x32xf32>
   return %1 : tensor<8x32xf32>
 }
+
+// CHECK-LABEL: func.func @silu
+// CHECK-NEXT: %[[F:.*]]:2 = dist.fused_linear silu %arg0, %arg1, %arg2
+// CHECK-NEXT: %[[G:.*]] = dist.silu_grad %[[F]]#1, %arg3
+// CHECK-NEXT: return %[[F]]#0, %[[G]]
+func.func @silu(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>, %d: tensor<8x32xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
+  %0 = dist.matmul %x, %w : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
+  %1 = dist.add %0, %b : (tensor<8x32xf32>, tensor<32xf32>) -> tensor<8x32xf32>
+  %2 = dist.silu %1 : tensor<8x32xf32>
+  %3 = dist.silu_grad %1, %d : tensor<8x32xf32>
+  return %2, %3 : tensor<8x32xf32>, tensor<8x32xf32>
+}

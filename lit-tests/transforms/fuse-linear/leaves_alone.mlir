@@ -32,3 +32,12 @@ func.func @one_element(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %b: tensor<1
   %1 = dist.add %0, %b : (tensor<8x32xf32>, tensor<1xf32>) -> tensor<8x32xf32>
   return %1 : tensor<8x32xf32>
 }
+
+// REMARK: leaves_alone.mlir:[[#@LINE+2]]:{{.*}}: remark: not fused: its 'dist.add' lies in another block
+func.func @another_block(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>) -> tensor<8x32xf32> {
+  %0 = dist.matmul %x, %w : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
+  cf.br ^next
+^next:
+  %1 = dist.add %0, %b : (tensor<8x32xf32>, tensor<32xf32>) -> tensor<8x32xf32>
+  return %1 : tensor<8x32xf32>
+}

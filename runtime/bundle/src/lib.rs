@@ -3,6 +3,10 @@
 //! It holds one program per rank class, as straight lines of instructions on numbered registers. Nothing here depends on
 //! the compiler's IR, so a bundle can be written on one machine and played on another.
 
+mod checkpoint;
+
+pub use checkpoint::{CHECKPOINT_VERSION, CheckpointMap, Held, Moved};
+
 use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};

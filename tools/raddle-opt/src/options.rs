@@ -44,6 +44,11 @@ pub struct Options {
     #[arg(long, value_name = "SEED")]
     pub validate_each: Option<u64>,
 
+    /// Write what promote-linear took away from which ranks, in bytes, and how checkpoints are converted: `json` writes
+    /// OUTPUT.promotion.json, `json:FILE` that file.
+    #[arg(long, value_name = "json[:FILE]", value_parser = report, require_equals = true, conflicts_with = "split_input_file")]
+    pub promote_linear_report: Option<Report>,
+
     /// Accept ops of dialects that are not registered.
     #[arg(long)]
     pub allow_unregistered_dialect: bool,
@@ -72,6 +77,23 @@ pub struct Options {
 
     #[command(flatten)]
     pub listing: Listing,
+}
+
+/// Where a report goes, in JSON.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// Beside the output.
+    BesideOutput,
+    /// Into this file.
+    File(PathBuf),
+}
+
+fn report(text: &str) -> Result<Report, String> {
+    match text.split_once(':') {
+        None if text == "json" => Ok(Report::BesideOutput),
+        Some(("json", file)) if !file.is_empty() => Ok(Report::File(file.into())),
+        _ => Err("the report is `json` or `json:FILE`".to_owned()),
+    }
 }
 
 /// How modules are printed.

@@ -8,13 +8,14 @@ use std::time::Instant;
 #[cfg(feature = "mlir")]
 use raddle_compiler::interop::mlir;
 use raddle_compiler::pass::{ManagerOptions, PassManager, Pipeline, Remarks};
+use raddle_compiler::transforms::promote_linear::PromotionReport;
 use raddle_dialect::diag::{Diagnostics, Source};
 use raddle_dialect::ir::{Context, Module, Verified, VerifyOptions, verify};
 use raddle_dialect::syntax::{ParseOptions, parse};
 
 #[cfg(feature = "mlir")]
 use crate::bytecode;
-use crate::instruments::{Dump, Timer, TimingReport, Validate};
+use crate::instruments::{Dump, Promotion, Timer, TimingReport, Validate};
 use crate::options::Options;
 use crate::run::print_options;
 
@@ -24,6 +25,8 @@ pub struct Processor<'o> {
     pub options: &'o Options,
     /// The passes.
     pub pipeline: &'o Pipeline,
+    /// Where the report on promotion is put, if one is wanted.
+    pub report: Option<Rc<RefCell<Option<PromotionReport>>>>,
     /// Where times are added up.
     pub timing: Rc<RefCell<TimingReport>>,
 }
@@ -94,6 +97,9 @@ impl Processor<'_> {
         );
         if let Some(seed) = self.options.validate_each {
             manager.watch(Validate::new(seed));
+        }
+        if let Some(report) = &self.report {
+            manager.watch(Promotion::new(report.clone()));
         }
         if let Some(dump) = Dump::new(
             &self.options.watching,

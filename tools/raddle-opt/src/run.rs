@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::io::{self, BufWriter, Read, Write};
 use std::mem::ManuallyDrop;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,6 +14,7 @@ use raddle_compiler::driver::{Expectations, OutputFile, Section, sections, write
 #[cfg(feature = "mlir")]
 use raddle_compiler::interop::mlir;
 use raddle_compiler::pass::{Pipeline, registry};
+use raddle_compiler::transforms::promote_linear;
 use raddle_dialect::diag::{Diagnostics, Source};
 use raddle_dialect::ir::{Context, Module, Verified};
 use raddle_dialect::syntax::{self, PrintOptions};
@@ -22,7 +23,7 @@ use raddle_dialect::syntax::{self, PrintOptions};
 use crate::bytecode;
 use crate::instruments::TimingReport;
 use crate::listing;
-use crate::options::{Options, PassFlag, Printing};
+use crate::options::{Options, PassFlag, Printing, Report};
 use crate::process::Processor;
 use crate::report::Reporter;
 
@@ -56,8 +57,11 @@ pub fn run(options: &Options, flags: &[PassFlag]) -> Result<bool> {
             pipeline.steps().len()
         );
     }
+    let report_file = report_file(options, &pipeline)?;
     let text = read(&options.input)?;
     let mut output = Output::create(&options.output)?;
+    let report_file = report_file.map(|file| Output::create(&file)).transpose()?;
+    let report = report_file.is_some().then(Rc::default);
     let timing = Rc::new(RefCell::new(TimingReport::default()));
     let run = Run {
         options,
@@ -67,11 +71,17 @@ pub fn run(options: &Options, flags: &[PassFlag]) -> Result<bool> {
             options,
             pipeline: &pipeline,
             timing: timing.clone(),
+            report: report.clone(),
         },
     };
     let good = run.sections(&text, &mut output)?;
     if good {
         output.finish()?;
+        let report = report.and_then(|report| report.take());
+        if let (Some(report), Some(mut file)) = (report, report_file) {
+            writeln!(file, "{}", report.to_json()).context("cannot write the report")?;
+            file.finish()?;
+        }
     }
     if options.watching.mlir_timing {
         timing
@@ -219,6 +229,30 @@ fn pipeline(
         }
     }
     Ok(Some(pipeline))
+}
+
+/// Where the report on promotion goes, if one is wanted.
+fn report_file(options: &Options, pipeline: &Pipeline) -> Result<Option<PathBuf>> {
+    let Some(report) = &options.promote_linear_report else {
+        return Ok(None);
+    };
+    let name = promote_linear::DEF.name;
+    if !pipeline.steps().iter().any(|step| step.def.name == name) {
+        bail!("--promote-linear-report needs the pass {name} in the pipeline");
+    }
+    match report {
+        Report::File(file) => Ok(Some(file.clone())),
+        Report::BesideOutput if is_dash(&options.output) => {
+            bail!(
+                "say where the report goes: --promote-linear-report=json:FILE, or -o FILE for the module"
+            )
+        }
+        Report::BesideOutput => {
+            let mut file = options.output.clone().into_os_string();
+            file.push(".promotion.json");
+            Ok(Some(file.into()))
+        }
+    }
 }
 
 /// What locations call the input.

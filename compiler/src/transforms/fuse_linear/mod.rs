@@ -10,23 +10,28 @@
 //! %7 = dist.gelu_grad %pre, %5
 //! ```
 //!
+//! A gradient of the weight that is only added to a global, as micro-batches do, is added by the fused op; see `accumulate`.
+//!
 //! The pre-activation stays available as the fused op's second result, `aux`, where anything but the activation reads it. The
 //! backward op multiplies by the derivative of the activation *before* the layer, because that is what stands next to its dX.
 //! This is Paddle's `fused_gemm_epilogue` pass, found along definitions and uses.
 
+mod accumulate;
 mod backward;
 mod forward;
 
 use raddle_dialect::ir::{Attr, BlockId, Module, OpId, Rewriter, ValueId};
 
+use self::accumulate::Accesses;
 use crate::pass::{Anchor, Failed, Pass, PassCx, PassDef};
 
 /// The pass.
 pub static DEF: PassDef = PassDef {
     name: "fuse-linear",
     summary: "make one op of a matrix product, its bias and its activation",
-    description: "matmul + add of a rank-1 bias (+ gelu or relu) becomes fused_linear; add_grad + matmul_grad (+ gelu_grad or \
-                  relu_grad of the layer before) becomes fused_linear_grad. The weight has rank 2, the product is read by nothing \
+    description: "matmul + add of a rank-1 bias (+ gelu, relu or silu) becomes fused_linear; matmul_grad with the gradient of the bias \
+                  (add_grad or reduce_sum), the gradient of the activation of the layer before, and the accumulation of dW \
+                  becomes fused_linear_grad. The weight has rank 2, the product is read by nothing \
                   but the add. Run promote-linear first: a bias added after a reduction cannot be fused.",
     anchor: Anchor::Any,
     options: &[],
@@ -39,9 +44,11 @@ impl Pass for FuseLinear {
     fn run(&self, module: &mut Module, target: OpId, cx: &mut PassCx) -> Result<(), Failed> {
         let ops: Vec<_> = module.walk(target).skip(1).collect();
         let order = Order::new(module, &ops);
+        let accesses = Accesses::new(module, &ops, &order);
         let mut fuser = Fuser {
             rewriter: Rewriter::new(module),
             order,
+            accesses,
             cx,
         };
         for &op in &ops {
@@ -61,6 +68,7 @@ impl Pass for FuseLinear {
 struct Fuser<'a, 'm, 'c> {
     rewriter: Rewriter<'m>,
     order: Order,
+    accesses: Accesses,
     cx: &'a mut PassCx<'c>,
 }
 
@@ -79,8 +87,17 @@ impl Fuser<'_, '_, '_> {
 
     /// Attributes of a fused op: its own, and role and stage of the product that it contains.
     fn attrs<'n>(&self, from: OpId, own: &[(&'n str, Attr)]) -> Vec<(&'n str, Attr)> {
+        let mut attrs = self.labels(from, own);
+        for name in ["transpose_a", "transpose_b"] {
+            attrs.extend(self.rewriter.attr(from, name).map(|value| (name, value)));
+        }
+        attrs
+    }
+
+    /// Attributes of a new op: its own, and role, stage and part of an op that it stands for.
+    fn labels<'n>(&self, from: OpId, own: &[(&'n str, Attr)]) -> Vec<(&'n str, Attr)> {
         let mut attrs = own.to_vec();
-        for name in ["transpose_a", "transpose_b", "dist.role", "dist.stage"] {
+        for name in ["dist.role", "dist.stage", "dist.part"] {
             attrs.extend(self.rewriter.attr(from, name).map(|value| (name, value)));
         }
         attrs
@@ -104,7 +121,7 @@ impl Fuser<'_, '_, '_> {
     }
 }
 
-/// `gelu`, `gelu_tanh`, `relu`: what an activation op, or its gradient, is called in a fused op.
+/// `gelu`, `gelu_tanh`, `relu`, `silu`: what an activation op, or its gradient, is called in a fused op.
 fn activation(module: &Module, op: OpId) -> Option<&'static str> {
     match module.name_str(op) {
         "dist.gelu" | "dist.gelu_grad" => match module.bool_attr(op, "approximate") {
@@ -112,6 +129,7 @@ fn activation(module: &Module, op: OpId) -> Option<&'static str> {
             _ => Some("gelu"),
         },
         "dist.relu" | "dist.relu_grad" => Some("relu"),
+        "dist.silu" | "dist.silu_grad" => Some("silu"),
         _ => None,
     }
 }

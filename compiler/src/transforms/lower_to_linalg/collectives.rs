@@ -71,6 +71,10 @@ fn call_tensor(e: &mut Emit, function: &str, element: Type, args: &[ValueId]) ->
 
 fn reduction(e: &mut Emit, call: &Call) -> Result<ValueId, String> {
     let word = call.word(e, "reduction")?;
+    reduction_number(e, &word)
+}
+
+fn reduction_number(e: &mut Emit, word: &str) -> Result<ValueId, String> {
     let at = REDUCTIONS.iter().position(|&r| r == word);
     let at = at.ok_or_else(|| format!("the reduction '{word}' is not known"))?;
     Ok(int(e, at as i64))
@@ -84,6 +88,23 @@ pub(super) fn all_reduce(e: &mut Emit, call: &Call) -> Outcome {
     let args = [flat(e, x), reduction, mask(e, &axes)];
     let got = call_tensor(e, "all_reduce", element, &args);
     Ok(vec![shaped(e, got, &shape)])
+}
+
+/// A tensor reduced over the ranks along some axes; itself if there are none.
+pub(super) fn reduced_over(
+    e: &mut Emit,
+    value: ValueId,
+    reduction: &str,
+    axes: &[String],
+) -> Result<ValueId, String> {
+    if axes.is_empty() {
+        return Ok(value);
+    }
+    let (shape, element) = (e.shape(value), e.element(value));
+    let reduction = reduction_number(e, reduction)?;
+    let args = [flat(e, value), reduction, mask(e, axes)];
+    let got = call_tensor(e, "all_reduce", element, &args);
+    Ok(shaped(e, got, &shape))
 }
 
 /// Blocks along `dim`, one behind the other: `[n, …]`.

@@ -14,6 +14,7 @@ pub(super) enum Activation {
     Relu,
     Gelu,
     GeluTanh,
+    Silu,
 }
 
 impl Activation {
@@ -44,6 +45,10 @@ impl Activation {
                 let t = e.add_number(t, 1.0);
                 let half = e.mul_number(x, 0.5);
                 e.mul(half, t)
+            }
+            Self::Silu => {
+                let s = sigmoid(e, x);
+                e.mul(x, s)
             }
         }
     }
@@ -82,12 +87,30 @@ impl Activation {
                 let slope = e.mul(slope, inner);
                 e.add(rise, slope)
             }
+            Self::Silu => {
+                // s(1 + x(1 − s))
+                let s = sigmoid(e, x);
+                let rest = e.mul_number(s, -1.0);
+                let rest = e.add_number(rest, 1.0);
+                let slope = e.mul(x, rest);
+                let slope = e.add_number(slope, 1.0);
+                e.mul(s, slope)
+            }
         }
     }
 }
 
 /// The factor of x³ in the tanh form of gelu.
 const CUBIC: f64 = 0.044715;
+
+/// `1/(1 + e⁻ˣ)`
+fn sigmoid(e: &mut Emit, x: ValueId) -> ValueId {
+    let negative = e.mul_number(x, -1.0);
+    let exp = e.math("exp", negative);
+    let sum = e.add_number(exp, 1.0);
+    let one = e.like(1.0, sum);
+    e.div(one, sum)
+}
 
 fn half_one_plus_erf(e: &mut Emit, x: ValueId) -> ValueId {
     let scaled = e.mul_number(x, FRAC_1_SQRT_2);
@@ -168,6 +191,28 @@ pub(super) fn activation_grad(e: &mut Emit, call: &Call, activation: Activation)
     })
 }
 
+/// `dout · (1 − y²)`
+pub(super) fn tanh_grad(e: &mut Emit, call: &Call) -> Outcome {
+    map(e, call, |e, args| {
+        let square = e.mul(args[0], args[0]);
+        let rest = e.mul_number(square, -1.0);
+        let slope = e.add_number(rest, 1.0);
+        e.mul(args[1], slope)
+    })
+}
+
+pub(super) fn clip_grad(e: &mut Emit, call: &Call) -> Outcome {
+    let (min, max) = (call.float(e, "min")?, call.float(e, "max")?);
+    map(e, call, |e, args| {
+        let (low, high) = (e.like(min, args[0]), e.like(max, args[0]));
+        let zero = e.like(0.0, args[0]);
+        let below = e.greater(low, args[0]);
+        let above = e.greater(args[0], high);
+        let not_below = e.select(below, zero, args[1]);
+        e.select(above, zero, not_below)
+    })
+}
+
 pub(super) fn sum(e: &mut Emit, call: &Call) -> Outcome {
     map(e, call, |e, xs| {
         let mut total = xs[0];
@@ -189,22 +234,61 @@ pub(super) fn any_of(e: &mut Emit, call: &Call) -> Outcome {
     })
 }
 
-/// `dist.add_grad` and `dist.mul_grad`: dout, times the other operand for a product, summed where the operand was broadcast.
-pub(super) fn binary_grad(e: &mut Emit, call: &Call, product: bool) -> Outcome {
+/// Which arithmetic op a gradient is of.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Arithmetic {
+    Sum,
+    Product,
+    Quotient,
+    Maximum,
+}
+
+impl Arithmetic {
+    /// The derivative by one operand, for the values of both; of the first operand if `first`. None where it is 1.
+    fn slope(self, e: &mut Emit, [a, b]: [ValueId; 2], first: bool) -> Option<ValueId> {
+        match self {
+            Self::Sum => None,
+            Self::Product => Some(if first { b } else { a }),
+            Self::Quotient => {
+                let one = e.like(1.0, b);
+                let inverse = e.div(one, b);
+                if first {
+                    return Some(inverse);
+                }
+                let quotient = e.div(a, b);
+                let slope = e.mul(quotient, inverse);
+                Some(e.mul_number(slope, -1.0))
+            }
+            Self::Maximum => {
+                let (one, zero, half) = (e.like(1.0, a), e.like(0.0, a), e.like(0.5, a));
+                let (own, other) = if first { (a, b) } else { (b, a) };
+                let (larger, smaller) = (e.greater(own, other), e.greater(other, own));
+                let rest = e.select(smaller, zero, half);
+                Some(e.select(larger, one, rest))
+            }
+        }
+    }
+}
+
+/// Gradients of arithmetic: dout times the derivative, summed where the operand was broadcast.
+pub(super) fn binary_grad(e: &mut Emit, call: &Call, op: Arithmetic) -> Outcome {
     let (a, b, dout) = (call.arg(e, "a")?, call.arg(e, "b")?, call.arg(e, "dout")?);
     let shape = e.shape(dout);
     let mut results = Vec::new();
-    for (group, other) in [("da", b), ("db", a)] {
+    for (group, first) in [("da", true), ("db", false)] {
         let Some(ty) = call.result(e, group) else {
             continue;
         };
-        let inputs: Vec<_> = match product {
-            true => vec![dout, other],
-            false => vec![dout],
+        let inputs: &[ValueId] = match op {
+            Arithmetic::Sum => &[dout],
+            _ => &[dout, a, b],
         };
-        let inputs: Vec<_> = inputs.into_iter().map(|v| e.aligned(v, &shape)).collect();
-        results.push(unbroadcast(e, &inputs, &shape, ty, |e, args| match args {
-            [dout, other] => e.mul(*dout, *other),
+        let inputs: Vec<_> = inputs.iter().map(|&v| e.aligned(v, &shape)).collect();
+        results.push(unbroadcast(e, &inputs, &shape, ty, |e, args| match *args {
+            [dout, a, b] => match op.slope(e, [a, b], first) {
+                Some(slope) => e.mul(dout, slope),
+                None => dout,
+            },
             _ => args[0],
         }));
     }

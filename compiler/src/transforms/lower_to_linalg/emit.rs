@@ -375,14 +375,27 @@ impl Emit<'_, '_> {
         offsets: &[i64],
         sizes: &[i64],
     ) -> ValueId {
+        self.insert_at(piece, into, (offsets, &[]), sizes)
+    }
+
+    /// [`Emit::insert`] with offsets as in [`Emit::extract`].
+    pub fn insert_at(
+        &mut self,
+        piece: ValueId,
+        into: ValueId,
+        (offsets, dynamic): (&[i64], &[ValueId]),
+        sizes: &[i64],
+    ) -> ValueId {
         let result = self.rewriter.ty(into);
         let strides = vec![1; sizes.len()];
+        let operands = [&[piece, into], dynamic].concat();
+        let counts = [1, 1, dynamic.len() as i32, 0, 0];
         let props = [
             ("static_offsets", self.cx.i64_array(offsets)),
             ("static_sizes", self.cx.i64_array(sizes)),
             ("static_strides", self.cx.i64_array(&strides)),
-            ("operandSegmentSizes", self.cx.i32_array(&[1, 1, 0, 0, 0])),
+            ("operandSegmentSizes", self.cx.i32_array(&counts)),
         ];
-        self.op("tensor.insert_slice", &[piece, into], &[result], &props)
+        self.op("tensor.insert_slice", &operands, &[result], &props)
     }
 }

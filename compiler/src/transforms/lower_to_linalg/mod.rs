@@ -16,15 +16,18 @@
 //! `dist.loads` and `dist.stores` name them. Ops that need other ranks become calls; `collectives.rs` documents their C
 //! interface. What cannot be lowered (dynamic shapes, ops of other dialects between ours) is an error that names it.
 
+mod attention;
 mod call;
 mod collectives;
 mod contraction;
 mod elementwise;
 mod emit;
+mod norm;
 mod optimizers;
 mod reduce;
 mod scalar;
 mod shape;
+mod softmax;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -34,7 +37,7 @@ use raddle_dialect::mesh::Mesh;
 
 use crate::pass::{Anchor, Failed, Pass, PassCx, PassDef};
 use call::{Call, Outcome};
-use elementwise::Activation;
+use elementwise::{Activation, Arithmetic};
 use emit::Emit;
 use reduce::Kind;
 
@@ -328,8 +331,10 @@ fn lower_op(e: &mut Emit, op: OpId, args: Vec<ValueId>) -> Outcome {
         "dist.mul" => elementwise::map(e, call, |e, x| e.mul(x[0], x[1])),
         "dist.div" => elementwise::map(e, call, |e, x| e.div(x[0], x[1])),
         "dist.maximum" => elementwise::map(e, call, |e, x| e.max(x[0], x[1])),
-        "dist.add_grad" => elementwise::binary_grad(e, call, false),
-        "dist.mul_grad" => elementwise::binary_grad(e, call, true),
+        "dist.add_grad" => elementwise::binary_grad(e, call, Arithmetic::Sum),
+        "dist.mul_grad" => elementwise::binary_grad(e, call, Arithmetic::Product),
+        "dist.div_grad" => elementwise::binary_grad(e, call, Arithmetic::Quotient),
+        "dist.maximum_grad" => elementwise::binary_grad(e, call, Arithmetic::Maximum),
         "dist.scale" => elementwise::scale(e, call),
         "dist.cast" => {
             let (_, element) = call.result_shape(e);
@@ -345,7 +350,14 @@ fn lower_op(e: &mut Emit, op: OpId, args: Vec<ValueId>) -> Outcome {
         }
         "dist.relu" => elementwise::map(e, call, |e, x| Activation::Relu.value(e, x[0])),
         "dist.relu_grad" => elementwise::activation_grad(e, call, Activation::Relu),
-        "dist.sqrt" => elementwise::map(e, call, |e, x| e.math("sqrt", x[0])),
+        "dist.silu" => elementwise::map(e, call, |e, x| Activation::Silu.value(e, x[0])),
+        "dist.silu_grad" => elementwise::activation_grad(e, call, Activation::Silu),
+        "dist.tanh_grad" => elementwise::tanh_grad(e, call),
+        "dist.sqrt" | "dist.rsqrt" | "dist.exp" | "dist.log" | "dist.tanh" => {
+            let function = name.trim_start_matches("dist.");
+            elementwise::map(e, call, |e, x| e.math(function, x[0]))
+        }
+        "dist.clip_grad" => elementwise::clip_grad(e, call),
         "dist.clip" => elementwise::clip(e, call),
         "dist.identity" => Ok(call.args.clone()),
         "dist.sum" => elementwise::sum(e, call),
@@ -362,6 +374,7 @@ fn lower_op(e: &mut Emit, op: OpId, args: Vec<ValueId>) -> Outcome {
         "dist.reshape" => shape::reshape(e, call),
         "dist.transpose" => shape::transpose(e, call),
         "dist.slice" => shape::slice(e, call),
+        "dist.slice_grad" => shape::slice_grad(e, call),
         "dist.split" => shape::split(e, call),
         "dist.concat" | "dist.concat_pair" => shape::join(e, call, false),
         "dist.stack" => shape::join(e, call, true),
@@ -371,8 +384,21 @@ fn lower_op(e: &mut Emit, op: OpId, args: Vec<ValueId>) -> Outcome {
         "dist.reduce_any" => reduce::reduce(e, call, Kind::Any),
         "dist.reduce_sum_grad" => reduce::reduce_grad(e, call, false),
         "dist.reduce_mean_grad" => reduce::reduce_grad(e, call, true),
-        "dist.layer_norm" => reduce::layer_norm(e, call),
-        "dist.layer_norm_grad" => reduce::layer_norm_grad(e, call),
+        "dist.reduce_max_grad" => reduce::reduce_max_grad(e, call),
+        "dist.layer_norm" => norm::layer_norm(e, call),
+        "dist.layer_norm_grad" => norm::layer_norm_grad(e, call),
+        "dist.rms_norm" => norm::rms_norm(e, call),
+        "dist.rms_norm_grad" => norm::rms_norm_grad(e, call),
+        "dist.softmax" => softmax::softmax(e, call),
+        "dist.softmax_grad" => softmax::softmax_grad(e, call),
+        "dist.softmax_cross_entropy" => softmax::cross_entropy(e, call),
+        "dist.softmax_cross_entropy_grad" => softmax::cross_entropy_grad(e, call),
+        "dist.embedding" => softmax::embedding(e, call),
+        "dist.embedding_grad" => softmax::embedding_grad(e, call),
+        "dist.dropout" => softmax::dropout(e, call),
+        "dist.dropout_grad" => softmax::dropout_grad(e, call),
+        "dist.attention" => attention::attention(e, call),
+        "dist.attention_grad" => attention::attention_grad(e, call),
         "dist.squared_l2_norm" => reduce::squared_l2_norm(e, call),
         "dist.clip_by_norm" => reduce::clip_by_norm(e, call),
         "dist.check_finite_and_unscale" => optimizers::check_finite_and_unscale(e, call),

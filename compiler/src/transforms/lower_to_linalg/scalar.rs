@@ -45,6 +45,13 @@ impl Emit<'_, '_> {
         self.constant(value, ty)
     }
 
+    /// Zero of a number type, however narrow.
+    pub fn zero(&mut self, ty: Type) -> ValueId {
+        let wide = self.wide(ty);
+        let zero = self.constant(0.0, wide);
+        self.convert(zero, ty)
+    }
+
     pub fn add_number(&mut self, a: ValueId, number: f64) -> ValueId {
         let b = self.like(number, a);
         self.add(a, b)
@@ -55,7 +62,7 @@ impl Emit<'_, '_> {
         self.mul(a, b)
     }
 
-    /// A function of the `math` dialect: `sqrt`, `exp`, `erf`, `tanh`, `absf`.
+    /// A function of the `math` dialect: `sqrt`, `rsqrt`, `exp`, `log`, `erf`, `tanh`, `absf`.
     pub fn math(&mut self, function: &str, a: ValueId) -> ValueId {
         let ty = self.rewriter.ty(a);
         // The default, written out as MLIR would.

@@ -4,6 +4,7 @@ use raddle_dialect::ir::{DYNAMIC, ValueId};
 
 use super::call::{Call, Outcome};
 use super::collectives;
+use super::elementwise::store_as;
 use super::emit::{Emit, Input};
 
 pub(super) fn reshape(e: &mut Emit, call: &Call) -> Outcome {
@@ -23,11 +24,9 @@ pub(super) fn transpose(e: &mut Emit, call: &Call) -> Outcome {
     Ok(vec![e.map_inputs(&[input], &shape, element, |_, x| x[0])])
 }
 
-/// Keeps `sizes[i]` of `dims[i]`, from `starts[i]` plus the rank's coordinate on `axes[i]` times the size.
-pub(super) fn slice(e: &mut Emit, call: &Call) -> Outcome {
-    let x = call.arg(e, "x")?;
+/// Where the window of a slice of this shape begins: a number per dimension or, with [`DYNAMIC`], the next of the values.
+fn window(e: &mut Emit, call: &Call, sizes: &[i64]) -> Result<(Vec<i64>, Vec<ValueId>), String> {
     let (dims, starts) = (call.ints(e, "dims")?, call.ints(e, "starts")?);
-    let (sizes, _) = call.result_shape(e);
     let lists = e.rewriter.attr(call.op, "axes");
     let lists = lists
         .and_then(|a| e.cx.as_array(a))
@@ -51,8 +50,27 @@ pub(super) fn slice(e: &mut Emit, call: &Call) -> Outcome {
         dynamic[dim] = Some(e.add_number(shift, start as f64));
         offsets[dim] = DYNAMIC;
     }
-    let dynamic: Vec<ValueId> = dynamic.into_iter().flatten().collect();
+    Ok((offsets, dynamic.into_iter().flatten().collect()))
+}
+
+/// Keeps `sizes[i]` of `dims[i]`, from `starts[i]` plus the rank's coordinate on `axes[i]` times the size.
+pub(super) fn slice(e: &mut Emit, call: &Call) -> Outcome {
+    let x = call.arg(e, "x")?;
+    let (sizes, _) = call.result_shape(e);
+    let (offsets, dynamic) = window(e, call, &sizes)?;
     Ok(vec![e.extract(x, &offsets, &dynamic, &sizes)])
+}
+
+/// The window put back among zeros.
+pub(super) fn slice_grad(e: &mut Emit, call: &Call) -> Outcome {
+    let dout = call.arg(e, "dout")?;
+    let sizes = e.shape(dout);
+    let (offsets, dynamic) = window(e, call, &sizes)?;
+    let (shape, element) = call.result_shape(e);
+    let wide = e.wide(element);
+    let zeros = e.splat(0.0, &shape, wide);
+    let zeros = store_as(e, zeros, element);
+    Ok(vec![e.insert_at(dout, zeros, (&offsets, &dynamic), &sizes)])
 }
 
 pub(super) fn split(e: &mut Emit, call: &Call) -> Outcome {

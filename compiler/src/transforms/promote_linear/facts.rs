@@ -187,6 +187,14 @@ impl<'m> Facts<'m> {
         }
     }
 
+    /// Whether an op stands in a function that runs once a step, after all micro-batches.
+    pub fn in_optimizer(&self, op: OpId) -> bool {
+        let here = self.place(op).order;
+        let before = self.functions.partition_point(|&(_, start)| start < here);
+        let function = before.checked_sub(1).map(|i| self.functions[i].0);
+        function.and_then(|f| self.module.str_attr(f, "dist.kind")) == Some("optimizer")
+    }
+
     /// How a global is spread over the mesh.
     pub fn layout(&self, global: OpId) -> Option<&'m LayoutData> {
         let layout = self.module.attr(global, "layout")?;

@@ -4,6 +4,9 @@
 //! A value of this flow is *whole* if it is the same on every rank over the layer's axes, or *partial* if it is one rank's share of
 //! a sum over them: with sequence parallelism each rank has the bias gradient of its own piece of the sequence, until an
 //! all_reduce adds the pieces up.
+//!
+//! Where gradients of micro-batches are added up in a global, the flow goes on at the loads of that global, in the optimizer's
+//! function.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -57,6 +60,8 @@ pub struct Flow {
     pub reductions: Vec<Reduction>,
     /// Scalars that leave the flow.
     pub terms: Vec<Term>,
+    /// Globals in which gradients of the bias are added up.
+    pub sums: Vec<Attr>,
     /// Ops of a loss scaling group whose scale or counters others read.
     pub scaling: Vec<OpId>,
     /// An op that brings in something that ranks over the layer's axes may not have in common, such as a clip factor that each
@@ -74,6 +79,7 @@ pub fn follow(facts: &Facts, sources: &Sources) -> Result<Flow, String> {
         sources,
         flow: Flow::default(),
         partial: FxHashMap::default(),
+        sums: FxHashMap::default(),
     };
     walk.collect()?;
     walk.judge()?;
@@ -86,6 +92,8 @@ struct FlowWalk<'a, 'm> {
     flow: Flow,
     /// Values of the flow; whether each is partial.
     partial: FxHashMap<ValueId, bool>,
+    /// Sums of gradients; whether each is partial, as far as that is known.
+    sums: FxHashMap<Attr, Option<bool>>,
 }
 
 impl FlowWalk<'_, '_> {
@@ -109,12 +117,66 @@ impl FlowWalk<'_, '_> {
                     continue;
                 }
                 if self.enter(user.op, user.index)? && self.flow.ops.insert(user.op) {
+                    if let Some(sum) = self.added_to(user.op)
+                        && self.sums.insert(sum, None).is_none()
+                    {
+                        list.extend(self.loads_of(sum)?);
+                        continue;
+                    }
                     let results = module.results(user.op);
                     list.extend(results.filter(|&r| !self.leaves(user.op, r)));
                 }
             }
         }
         Ok(())
+    }
+
+    /// The global that an op adds to.
+    fn added_to(&self, op: OpId) -> Option<Attr> {
+        let module = self.facts.module;
+        let def = module.def_of(op)?;
+        let adds = def.effects == Effects::Accumulates;
+        module.attr(op, "global").filter(|_| adds)
+    }
+
+    /// The loads of a global in which gradients are added up; they join the flow.
+    ///
+    /// # Errors
+    /// If the global holds anything else.
+    fn loads_of(&mut self, sum: Attr) -> Result<Vec<ValueId>, String> {
+        let module = self.facts.module;
+        let name = module.cx().as_symbol(sum).unwrap_or_default();
+        let Some(global) = self.facts.global(sum) else {
+            return Err(format!(
+                "its gradient is added to @{name}, which is not declared"
+            ));
+        };
+        let buffer = global.op.and_then(|op| module.str_attr(op, "kind")) == Some("buffer");
+        let zeroed = |&store: &OpId| self.is_constant(module.operand(store, 0));
+        if !buffer || !global.stores.iter().all(zeroed) {
+            return Err(format!(
+                "its gradient is added to @{name}, which holds something else as well"
+            ));
+        }
+        self.flow.ops.extend(&global.loads);
+        let values = global.loads.iter().map(|&load| module.result(load, 0));
+        Ok(values.collect())
+    }
+
+    /// Whether a value is a constant, perhaps broadcast.
+    fn is_constant(&self, mut value: ValueId) -> bool {
+        let module = self.facts.module;
+        for _ in 0..MAX_LOOK_BACK {
+            let Some(op) = self.facts.definition(value) else {
+                return false;
+            };
+            match module.name_str(op) {
+                "dist.fill" => return true,
+                "dist.broadcast" | "dist.cast" | "dist.identity" => value = module.operand(op, 0),
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// Whether the op that reads a value of the flow belongs to it.
@@ -135,6 +197,7 @@ impl FlowWalk<'_, '_> {
                     ))
                 }
             },
+            Effects::Accumulates => Ok(true),
             Effects::Communicates if REMOVABLE.contains(&name) => Ok(true),
             _ if name == "func.return" => Err("what is computed from it is returned".into()),
             _ => Err(format!(
@@ -173,7 +236,8 @@ impl FlowWalk<'_, '_> {
     /// Tells whole values from partial ones, in program order, and finds the reductions and the scalars that leave.
     fn judge(&mut self) -> Result<(), String> {
         let mut ops: Vec<_> = self.flow.ops.iter().copied().collect();
-        ops.sort_unstable_by_key(|&op| self.facts.place(op).order);
+        // The optimizer runs after the functions that add gradients up, wherever it is written.
+        ops.sort_unstable_by_key(|&op| (self.facts.in_optimizer(op), self.facts.place(op).order));
         for op in ops {
             let partial = self.op(op)?;
             let results: Vec<_> = self.facts.module.results(op).collect();
@@ -185,12 +249,28 @@ impl FlowWalk<'_, '_> {
                 }
             }
         }
+        // Every gradient in a sum is the bias's.
+        for &sum in self.sums.keys() {
+            let global = self.facts.global(sum);
+            let mut additions = global.iter().flat_map(|g| &g.accumulations);
+            if additions.any(|op| !self.flow.ops.contains(op)) {
+                let name = self.facts.module.cx().as_symbol(sum).unwrap_or_default();
+                return Err(format!(
+                    "its gradient is added to @{name}, which holds something else as well"
+                ));
+            }
+        }
+        self.flow.sums = self.sums.keys().copied().collect();
         Ok(())
     }
 
     /// Whether an op's results are partial.
     fn op(&mut self, op: OpId) -> Result<bool, String> {
         let module = self.facts.module;
+        if module.is(op, "dist.load") {
+            let sum = module.attr(op, "global").and_then(|g| self.sums.get(&g));
+            return Ok(sum.copied().flatten().unwrap_or(false));
+        }
         let operands: Vec<_> = module
             .operands(op)
             .enumerate()
@@ -200,6 +280,13 @@ impl FlowWalk<'_, '_> {
             })
             .collect();
         let partial = operands.contains(&Some(true));
+        if let Some(sum) = self.added_to(op) {
+            let known = self.sums.insert(sum, Some(partial)).flatten();
+            if known.is_some_and(|known| known != partial) {
+                return Err("gradients before and after their reduction are added up".into());
+            }
+            return Ok(partial);
+        }
         let def = module.def_of(op);
         if def.is_some_and(|d| d.effects == Effects::Communicates) {
             return self.collective(op, partial);

@@ -105,9 +105,6 @@ fn matched(
             "the reduced product is read by other ops than the add of @{name}"
         ));
     }
-    if users().filter(|u| u.op == add).count() != 1 {
-        return Err("the reduced product is added to itself".into());
-    }
     if module.uses(module.operand(comm, 0)).any(|u| u.op != comm) {
         return Err("the product is also read before it is reduced".into());
     }

@@ -28,8 +28,11 @@ mod groups;
 mod linear;
 mod parts;
 mod plan;
+mod report;
 mod rewrite;
 mod terms;
+
+pub use report::{Bytes, ClassReport, PromotionReport, Removed, Snapshot};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -18,7 +18,7 @@ pub struct Plan {
     pub axes: Vec<usize>,
     /// The bias's name.
     pub name: String,
-    /// The bias and its states.
+    /// The bias, its states, and the sums of its gradients over micro-batches.
     pub globals: Vec<OpId>,
     /// The layers, in program order.
     pub linears: Vec<Linear>,
@@ -97,7 +97,16 @@ impl Plan {
             broadcasts: Vec::new(),
             removed: Vec::new(),
         };
-        for &name in std::iter::once(&bias).chain(&global.states) {
+        plan.flow
+            .sums
+            .sort_unstable_by_key(|&sum| module.cx().as_symbol(sum));
+        let sums = plan.flow.sums.iter();
+        let globals: Vec<Attr> = std::iter::once(&bias)
+            .chain(&global.states)
+            .chain(sums)
+            .copied()
+            .collect();
+        for &name in &globals {
             plan.globals.extend(facts.global(name).and_then(|g| g.op));
         }
         plan.leave_out(facts, &globals)?;
@@ -151,7 +160,7 @@ impl Plan {
     }
 
     /// Collects what goes where the bias is gone, and the broadcasts that only initialise it.
-    fn leave_out(&mut self, facts: &Facts, globals: &FxHashSet<Attr>) -> Result<(), String> {
+    fn leave_out(&mut self, facts: &Facts, globals: &[Attr]) -> Result<(), String> {
         let mut gone = self.flow.ops.clone();
         gone.extend(self.linears.iter().map(|l| l.add));
         gone.extend(self.gradients.iter().map(|g| g.op));

@@ -221,7 +221,9 @@ impl Rewrite<'_, '_> {
             return;
         };
         let mut partial: Vec<_> = layout.partial.to_vec();
-        partial.extend(axes.iter().map(|&a| cx.ident(&self.mesh.axes()[a])));
+        // The sum of a gradient of which each rank had a share is partial already.
+        let added = axes.iter().map(|&a| cx.ident(&self.mesh.axes()[a]));
+        partial.extend(added.filter(|axis| !layout.partial.contains(axis)));
         partial.sort_by_key(|&axis| self.mesh.axis(cx.str(axis)));
         let layout = AttrData::Layout(LayoutData {
             dims: layout.dims.clone(),

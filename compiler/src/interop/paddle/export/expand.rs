@@ -168,6 +168,7 @@ impl Exporter<'_, '_> {
     fn activation(&self, op: OpId) -> Option<(&'static str, Vec<(&'static str, Attr)>)> {
         match self.module.str_attr(op, "activation") {
             Some("relu") => Some(("relu", vec![])),
+            Some("silu") => Some(("silu", vec![])),
             Some("gelu") => Some(("gelu", vec![("approximate", Attr::Bool(false))])),
             Some("gelu_tanh") => Some(("gelu", vec![("approximate", Attr::Bool(true))])),
             _ => None,
@@ -227,12 +228,21 @@ impl Exporter<'_, '_> {
             ),
         }
         if let (Some(((kind, attrs), aux)), Some(from), Some(to)) = (activation, product_dx, dx) {
-            let kind = format!("{kind}_grad");
-            let slot = if kind == "relu_grad" { "Out" } else { "X" };
+            let mut inputs = match kind {
+                "relu" => vec![("Out", vec![aux])],
+                _ => vec![("X", vec![aux])],
+            };
+            if kind == "silu" {
+                // Paddle's gradient reads the activation as well.
+                let out = self.values.temporary(self.values.ty(aux));
+                self.part(op, kind, &inputs, &[("Out", vec![out])], &attrs);
+                inputs.push(("Out", vec![out]));
+            }
+            inputs.push(("Out@GRAD", vec![from]));
             self.part(
                 op,
-                &kind,
-                &[(slot, vec![aux]), ("Out@GRAD", vec![from])],
+                &format!("{kind}_grad"),
+                &inputs,
                 &[("X@GRAD", vec![to])],
                 &attrs,
             );
