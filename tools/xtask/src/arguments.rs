@@ -24,7 +24,7 @@ Tasks:
   bench                 set-up, then the numbers, measured beside mlir-opt-22 in the same run
     --ops N             size of the generated module (default 200000)
     --quick             leave out the largest size
-    --only text|schedule  make one of the two tables only
+    --only text|promotion|schedule  make one of the three tables only
   docs                  write the files that are generated from the op definitions
     --check             change nothing; exit 1 if one of them is out of date
   help                  this text
@@ -105,8 +105,9 @@ fn parse_bench(mut parser: lexopt::Parser) -> Result<Task> {
             Long("only") => {
                 options.tables = match parser.value()?.string()?.as_str() {
                     "text" => Tables::Text,
+                    "promotion" => Tables::Promotion,
                     "schedule" => Tables::Schedule,
-                    other => bail!("no table `{other}`; there are text and schedule"),
+                    other => bail!("no table `{other}`; there are text, promotion and schedule"),
                 }
             }
             other => return Err(other.unexpected().into()),

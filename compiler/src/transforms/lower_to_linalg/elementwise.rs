@@ -24,6 +24,7 @@ impl Activation {
             "relu" => Self::Relu,
             "gelu" => Self::Gelu,
             "gelu_tanh" => Self::GeluTanh,
+            "silu" => Self::Silu,
             other => return Err(format!("the activation '{other}' is not known")),
         })
     }

@@ -5,6 +5,7 @@
 
 mod generate;
 mod measure;
+mod promotion;
 mod schedule;
 
 use std::fs;
@@ -38,10 +39,12 @@ pub struct BenchOptions {
 /// The tables of `cargo xtask bench`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Tables {
-    /// Parsing and printing, and schedules.
+    /// Parsing and printing, promotion, and schedules.
     All,
     /// Parsing and printing beside mlir-opt.
     Text,
+    /// Promotion of deep programs.
+    Promotion,
     /// Schedules beside the results of others.
     Schedule,
 }
@@ -73,6 +76,11 @@ pub fn run(workspace: &Workspace, options: &BenchOptions) -> Result<bool> {
         return schedule::run(workspace);
     }
     setup::run(workspace)?;
+    let folder = workspace.target.join("bench");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    if options.tables == Tables::Promotion {
+        return promotion::run(workspace, &folder);
+    }
     println!("building raddle-opt for release");
     process::run(Command::new("cargo").current_dir(&workspace.root).args([
         "build",
@@ -81,8 +89,6 @@ pub fn run(workspace: &Workspace, options: &BenchOptions) -> Result<bool> {
         "--package",
         "raddle-opt",
     ]))?;
-    let folder = workspace.target.join("bench");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let tools = Tools {
         raddle: workspace.tool("release", "raddle-opt"),
         stock: llvm_tool("mlir-opt"),
@@ -97,7 +103,8 @@ pub fn run(workspace: &Workspace, options: &BenchOptions) -> Result<bool> {
     print_table(&rows);
     let kept = verdicts(&rows);
     if options.tables == Tables::All {
-        return Ok(schedule::run(workspace)? && kept);
+        let promoted = promotion::run(workspace, &folder)?;
+        return Ok(schedule::run(workspace)? && promoted && kept);
     }
     Ok(kept)
 }
@@ -216,35 +223,55 @@ impl Row {
     }
 }
 
-/// Prints one line per promise; true when all are kept.
-fn verdicts(rows: &[Row]) -> bool {
-    let mut kept = true;
-    let mut judge = |what: &str, value: f64, limit: f64| {
+/// One line per promise.
+struct Verdicts {
+    kept: bool,
+}
+
+impl Default for Verdicts {
+    fn default() -> Self {
+        Self { kept: true }
+    }
+}
+
+impl Verdicts {
+    /// Prints whether a promise is kept.
+    fn judge(&mut self, what: &str, value: f64, limit: f64) {
         let holds = value <= limit;
         let verdict = if holds { "kept" } else { "NOT KEPT" };
         println!("{what}: {value:.3}, promised at most {limit:.3}: {verdict}");
-        kept &= holds;
-    };
+        self.kept &= holds;
+    }
+
+    /// Whether all are.
+    fn kept(&self) -> bool {
+        self.kept
+    }
+}
+
+/// Prints one line per promise; true when all are kept.
+fn verdicts(rows: &[Row]) -> bool {
+    let mut verdicts = Verdicts::default();
     println!();
     // The smallest module is mostly the start of the process, so the promise is about the second size.
     if let Some((raddle, stock)) = rows.get(1).and_then(|row| Some((row.raddle, row.stock?))) {
-        judge(
+        verdicts.judge(
             "CPU time over mlir-opt's",
             raddle.cpu_s / stock.cpu_s,
             CPU_LIMIT,
         );
-        judge(
+        verdicts.judge(
             "peak memory over mlir-opt's",
             raddle.peak_mb() / stock.peak_mb(),
             MEMORY_LIMIT,
         );
     }
     if let [first, .., last] = rows {
-        judge(
+        verdicts.judge(
             "time per op, largest over smallest",
             last.us_per_op() / first.us_per_op(),
             GROWTH_LIMIT,
         );
     }
-    kept
+    verdicts.kept()
 }
