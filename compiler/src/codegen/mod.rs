@@ -22,6 +22,7 @@ pub mod nvptx;
 pub mod oracle;
 pub mod program;
 pub mod tiling;
+pub mod warpgroup_tiling;
 
 pub use description::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder,

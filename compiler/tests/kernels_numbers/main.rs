@@ -4,6 +4,7 @@
 //! into memory that holds nothing before; neither run may have a finding.
 #![cfg(feature = "llvm")]
 
+mod hopper;
 mod run;
 
 use raddle_compiler::codegen::nvptx::{Architecture, Target, emit_tuned};
@@ -13,7 +14,7 @@ use raddle_compiler::codegen::{
 use raddle_ptxsim::{Delivery, FindingKind};
 
 use raddle_compiler::codegen::oracle::Inputs;
-use run::run;
+use run::{WAYS, Way, run};
 
 /// Runs a kernel both ways, and compares all that it writes.
 fn check(kernel: &KernelDescription, tile: Option<TileSize>) {
@@ -21,15 +22,12 @@ fn check(kernel: &KernelDescription, tile: Option<TileSize>) {
         .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
         .ptx;
     let inputs = Inputs::random(kernel, kernel.m * 31 + kernel.n * 17 + kernel.k);
-    for delivery in [Delivery::Eager, Delivery::Late] {
-        let (ran, outcome) = run(&ptx, &inputs, delivery);
+    for way in WAYS {
+        let (ran, outcome) = run(&ptx, &inputs, way);
         let shown: Vec<String> = outcome.findings.iter().map(ToString::to_string).collect();
-        assert_eq!(shown, [] as [String; 0], "{kernel:?} {delivery:?}");
+        assert_eq!(shown, [] as [String; 0], "{kernel:?} {way:?}");
         let comparison = ran.compare(kernel, &inputs);
-        assert!(
-            comparison.is_right(),
-            "{kernel:?} {delivery:?}\n{comparison:?}"
-        );
+        assert!(comparison.is_right(), "{kernel:?} {way:?}\n{comparison:?}");
         assert!(comparison.compared >= inputs.existing.values.len() as u64);
         // No pass over the banks is wasted.
         let counters = outcome.counters;
@@ -230,6 +228,11 @@ fn bias_gradients() {
     }
 }
 
+const LATE: Way = Way {
+    delivery: Delivery::Late,
+    seed: 0,
+};
+
 /// Emits a kernel whose depth takes more tiles than the pipeline has stages, changes its PTX, and lists what a run with
 /// late copies finds.
 fn findings_of_changed(from: &str, to: &str) -> (Vec<FindingKind>, bool) {
@@ -244,7 +247,7 @@ fn findings_of_changed(from: &str, to: &str) -> (Vec<FindingKind>, bool) {
     assert!(ptx.text.contains(from), "no {from} in the kernel");
     ptx.text = ptx.text.replace(from, to);
     let inputs = Inputs::random(&kernel, 1);
-    let (ran, outcome) = run(&ptx, &inputs, Delivery::Late);
+    let (ran, outcome) = run(&ptx, &inputs, LATE);
     let comparison = ran.compare(&kernel, &inputs);
     let kinds = outcome
         .findings
@@ -287,7 +290,7 @@ fn a_bias_one_element_short_is_found() {
         .ptx;
     let mut inputs = Inputs::random(&kernel, 1);
     inputs.bias.columns -= 1;
-    let (_, outcome) = run(&ptx, &inputs, Delivery::Eager);
+    let (_, outcome) = run(&ptx, &inputs, WAYS[0]);
     let kinds: Vec<_> = outcome
         .findings
         .iter()

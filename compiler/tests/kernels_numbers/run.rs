@@ -1,7 +1,7 @@
 //! Runs a kernel in the simulator.
 
-use raddle_compiler::codegen::nvptx::{Parameter, Ptx};
-use raddle_ptxsim::{Argument, Delivery, Launch, Memory, Module, Outcome, Pointer};
+use raddle_compiler::codegen::nvptx::{Parameter, Ptx, TensorMap};
+use raddle_ptxsim::{Argument, Delivery, Launch, Memory, Module, Outcome, Pointer, Swizzle};
 
 use raddle_compiler::codegen::KernelDescription;
 use raddle_compiler::codegen::oracle::{self, Comparison, Inputs, Results};
@@ -23,7 +23,8 @@ impl Ran {
         oracle::compare(kernel, inputs, &results)
     }
 
-    fn bytes(&self, parameter: Parameter) -> Option<&[u8]> {
+    /// What a parameter points to.
+    pub fn bytes(&self, parameter: Parameter) -> Option<&[u8]> {
         let found = self
             .pointers
             .iter()
@@ -32,7 +33,26 @@ impl Ran {
     }
 }
 
-pub fn run(ptx: &Ptx, inputs: &Inputs, delivery: Delivery) -> (Ran, Outcome) {
+/// When copies arrive, and in which order warps take turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    pub delivery: Delivery,
+    pub seed: u64,
+}
+
+/// Both deliveries, each with another order of the warps.
+pub const WAYS: [Way; 2] = [
+    Way {
+        delivery: Delivery::Eager,
+        seed: 0,
+    },
+    Way {
+        delivery: Delivery::Late,
+        seed: 1,
+    },
+];
+
+pub fn run(ptx: &Ptx, inputs: &Inputs, way: Way) -> (Ran, Outcome) {
     let kernel = &ptx.kernel;
     let module = Module::parse(&ptx.text).unwrap_or_else(|error| panic!("{error}\n{}", ptx.text));
     let mut memory = Memory::new();
@@ -59,11 +79,9 @@ pub fn run(ptx: &Ptx, inputs: &Inputs, delivery: Delivery) -> (Ran, Outcome) {
         blocks: ptx.launch.blocks,
         threads: ptx.launch.threads,
         shared_bytes: ptx.launch.shared_bytes,
-        arguments: pointers
-            .iter()
-            .map(|&(_, pointer)| Argument::Pointer(pointer))
-            .collect(),
-        delivery,
+        arguments: arguments(ptx, &pointers),
+        delivery: way.delivery,
+        seed: way.seed,
     };
     let entry = module
         .kernel(&ptx.entry)
@@ -72,4 +90,30 @@ pub fn run(ptx: &Ptx, inputs: &Inputs, delivery: Delivery) -> (Ran, Outcome) {
         .run(&mut memory, &launch)
         .unwrap_or_else(|error| panic!("{error}"));
     (Ran { memory, pointers }, outcome)
+}
+
+fn arguments(ptx: &Ptx, pointers: &[(Parameter, Pointer)]) -> Vec<Argument> {
+    let pointer = |map: &TensorMap| {
+        let mut found = pointers.iter();
+        found
+            .find(|(parameter, _)| *parameter == map.parameter)
+            .expect("every map is one of a parameter")
+            .1
+    };
+    let maps = ptx.tensor_maps.iter().map(|map| {
+        let rank = map.rank;
+        Argument::TensorMap(raddle_ptxsim::TensorMap {
+            pointer: pointer(map),
+            offset_bytes: map.offset_bytes,
+            element_bytes: map.element.bytes(),
+            extents: map.extents[..rank].to_vec(),
+            strides_bytes: map.strides_bytes[..rank - 1].to_vec(),
+            box_extents: map.box_extents[..rank].to_vec(),
+            swizzle: Swizzle::Bytes128,
+        })
+    });
+    let pointers = pointers
+        .iter()
+        .map(|&(_, pointer)| Argument::Pointer(pointer));
+    pointers.chain(maps).collect()
 }

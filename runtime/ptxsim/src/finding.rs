@@ -35,8 +35,13 @@ pub enum FindingKind {
     Uninitialised,
     /// Two threads used the same shared memory, one of them to write, with no barrier between them.
     Race,
-    /// Shared memory was used while an asynchronous copy to it was under way.
+    /// Shared memory or registers were used while an asynchronous operation on them was under way.
     InFlight,
+    /// An asynchronous operation uses what threads wrote, with no fence that lets it see that: `fence.proxy.async` for
+    /// shared memory, `wgmma.fence` for registers.
+    Fence,
+    /// A barrier in shared memory is used before it is made, or by more arrivals than it expects. The block ends there.
+    Barrier,
     /// Threads wait for each other for ever, or run without end. The block ends there.
     Deadlock,
     /// An instruction that a whole warp must execute together was reached by a part of it. The block ends there.
@@ -52,6 +57,7 @@ impl FindingKind {
                 | FindingKind::Misaligned
                 | FindingKind::Deadlock
                 | FindingKind::Divergence
+                | FindingKind::Barrier
         )
     }
 
@@ -61,7 +67,9 @@ impl FindingKind {
             FindingKind::Misaligned => "misaligned",
             FindingKind::Uninitialised => "uninitialised",
             FindingKind::Race => "race",
-            FindingKind::InFlight => "copy in flight",
+            FindingKind::InFlight => "under way",
+            FindingKind::Fence => "missing fence",
+            FindingKind::Barrier => "barrier",
             FindingKind::Deadlock => "deadlock",
             FindingKind::Divergence => "divergence",
         }

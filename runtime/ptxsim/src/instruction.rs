@@ -20,6 +20,8 @@ pub(crate) enum Operand {
     Special(Special),
     /// `[base + offset]`
     Address(Box<Operand>, i64),
+    /// `[map, {x, y}]`: a tensor map's address, and a place in its tensor.
+    Tensor(Box<Operand>, Vec<Operand>),
     /// `{a, b}`
     Vector(Vec<Operand>),
     /// The index of an instruction.
@@ -38,6 +40,7 @@ pub(crate) enum Special {
     Block,
     Blocks,
     Lane,
+    Warp,
     /// The second and third index of a thread or block: launches have one dimension.
     Zero,
     /// The extents that go with them.
@@ -185,8 +188,53 @@ pub(crate) enum Operation {
     Exchange,
     Branch,
     Return,
+    /// `bar.sync`
     BlockBarrier,
+    /// `bar.arrive`
+    ArriveAtBarrier,
     WarpBarrier,
+    /// `cvta.param`
+    ParameterAddress,
+    /// A hint that changes nothing.
+    Hint,
+    InitialiseBarrier,
+    /// `mbarrier.arrive`
+    Arrive,
+    /// `mbarrier.arrive.expect_tx`, or, without the arrival, `mbarrier.expect_tx`.
+    Expect {
+        arrives: bool,
+    },
+    /// `mbarrier.try_wait.parity` or `test_wait.parity`
+    TryWait,
+    /// `fence.mbarrier_init`
+    FenceBarriers,
+    /// `fence.proxy.async`
+    FenceProxy,
+    /// `cp.async.bulk.tensor` from global to shared memory.
+    LoadTensor {
+        rank: u8,
+    },
+    /// `cp.async.bulk.tensor` or `cp.reduce.async.bulk.tensor` from shared to global memory.
+    StoreTensor {
+        rank: u8,
+        adds: bool,
+    },
+    CommitBulk,
+    /// Waits until at most so many bulk groups are under way, or still read shared memory.
+    WaitBulk {
+        read: bool,
+    },
+    FenceProducts,
+    CommitProducts,
+    WaitProducts,
+    MultiplyGroup {
+        element: Element,
+        columns: u16,
+    },
+    /// `setmaxnreg`
+    SetRegisters {
+        increases: bool,
+    },
     CopyAsync,
     CommitCopies,
     /// Waits until at most so many groups are under way.
@@ -209,6 +257,12 @@ impl Operation {
                 | Operation::WarpBarrier
                 | Operation::LoadMatrix { .. }
                 | Operation::MultiplyMatrix(_)
+                | Operation::ArriveAtBarrier
+                | Operation::FenceProducts
+                | Operation::CommitProducts
+                | Operation::WaitProducts
+                | Operation::MultiplyGroup { .. }
+                | Operation::SetRegisters { .. }
         )
     }
 }

@@ -33,6 +33,7 @@
 //!     shared_bytes: 0,
 //!     arguments: vec![Argument::Pointer(data)],
 //!     delivery: Delivery::Eager,
+//!     seed: 0,
 //! };
 //! let outcome = module.kernel("double").unwrap().run(&mut memory, &launch)?;
 //! assert!(outcome.findings.is_empty());
@@ -40,11 +41,22 @@
 //! # Ok::<(), raddle_ptxsim::Error>(())
 //! ```
 //!
-//! What is modelled is what Raddle emits for sm_80: integer and single-precision arithmetic, predicates, global and shared
-//! memory, barriers of a block and of a warp, `shfl`, `cp.async`, `ldmatrix` and `mma.sync`. Anything else is refused with
-//! its name and line, never ignored. Approximate functions (`tanh.approx`, `ex2.approx`, `rcp.approx`) give the correctly
-//! rounded value; `mma.sync` adds the exact products and rounds once.
+//! What is modelled is what Raddle emits for sm_80 and sm_90a:
+//!
+//! - integer and single-precision arithmetic, predicates, global and shared memory, `shfl`;
+//! - barriers of a block and of a warp, the named ones too; barriers in shared memory (`mbarrier`);
+//! - `cp.async`; bulk copies of boxes of tensor maps both ways, with every swizzle, zeros for what lies outside, and
+//!   addition of single-precision numbers; bulk groups;
+//! - `ldmatrix`, `mma.sync`; `wgmma` of 16-bit elements from shared memory, with every swizzle and both orders;
+//! - the generic and the asynchronous proxy with the fences between them; `setmaxnreg` as far as it makes warps wait.
+//!
+//! Anything else is refused with its name and line, never ignored. Approximate functions (`tanh.approx`, `ex2.approx`,
+//! `rcp.approx`) give the correctly rounded value; `mma.sync` adds the exact products and rounds once; `wgmma` rounds to
+//! single precision after every addition.
+//!
+//! Blocks run side by side and are not checked against each other; there are no clusters. Time is not modelled.
 
+mod clock;
 mod error;
 mod finding;
 mod instruction;
@@ -52,9 +64,11 @@ mod memory;
 mod parse;
 mod run;
 mod shared;
+mod tensor_map;
 
 pub use error::Error;
 pub use finding::{Finding, FindingKind, Place};
 pub use memory::{Memory, Pointer};
 pub use parse::{Kernel, Module};
 pub use run::{Argument, Counters, Delivery, Launch, Outcome};
+pub use tensor_map::{Swizzle, TensorMap};

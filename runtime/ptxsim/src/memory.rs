@@ -1,5 +1,7 @@
 //! Global memory: allocations far apart from each other, each byte with a mark whether it was written.
 
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
 use crate::finding::FindingKind;
 
 /// Where the first allocation lies.
@@ -73,8 +75,55 @@ impl Memory {
         Pointer(FIRST + (self.allocations.len() as u64 - 1) * STRIDE)
     }
 
+    /// Opens the memory to blocks that run at the same time, for as long as `work` takes.
+    pub(crate) fn open<T>(&mut self, work: impl FnOnce(&OpenMemory) -> T) -> T {
+        let open = OpenMemory {
+            allocations: std::mem::take(&mut self.allocations)
+                .into_iter()
+                .map(|allocation| OpenAllocation {
+                    bytes: allocation.bytes.into_iter().map(AtomicU8::new).collect(),
+                    written: allocation
+                        .written
+                        .into_iter()
+                        .map(AtomicBool::new)
+                        .collect(),
+                })
+                .collect(),
+        };
+        let result = work(&open);
+        self.allocations = open
+            .allocations
+            .into_iter()
+            .map(|allocation| Allocation {
+                bytes: allocation
+                    .bytes
+                    .into_iter()
+                    .map(AtomicU8::into_inner)
+                    .collect(),
+                written: allocation
+                    .written
+                    .into_iter()
+                    .map(AtomicBool::into_inner)
+                    .collect(),
+            })
+            .collect();
+        result
+    }
+}
+
+/// Memory that several blocks use at the same time.
+pub(crate) struct OpenMemory {
+    allocations: Vec<OpenAllocation>,
+}
+
+struct OpenAllocation {
+    bytes: Vec<AtomicU8>,
+    written: Vec<AtomicBool>,
+}
+
+impl OpenMemory {
     /// Finds `size` bytes.
-    fn locate(&self, address: u64, size: usize) -> Result<(usize, usize), Fault> {
+    fn locate(&self, address: u64, size: usize) -> Result<(&OpenAllocation, usize), Fault> {
         let outside = |message: String| (FindingKind::OutOfBounds, message);
         let index = address.wrapping_sub(FIRST) / STRIDE;
         let Some(allocation) = self
@@ -93,25 +142,30 @@ impl Memory {
                 "{size} bytes at offset {offset} of an allocation of {length}"
             )));
         }
-        Ok((index as usize, offset))
+        Ok((allocation, offset))
     }
 
     /// Reads bytes; says whether all of them were written before.
     pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> Result<bool, Fault> {
-        let (index, offset) = self.locate(address, into.len())?;
-        let allocation = &self.allocations[index];
+        let (allocation, offset) = self.locate(address, into.len())?;
         let range = offset..offset + into.len();
-        into.copy_from_slice(&allocation.bytes[range.clone()]);
-        Ok(allocation.written[range].iter().all(|&written| written))
+        for (byte, source) in into.iter_mut().zip(&allocation.bytes[range.clone()]) {
+            *byte = source.load(Ordering::Relaxed);
+        }
+        let mut written = allocation.written[range].iter();
+        Ok(written.all(|written| written.load(Ordering::Relaxed)))
     }
 
     /// Writes bytes.
-    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        let (index, offset) = self.locate(address, bytes.len())?;
-        let allocation = &mut self.allocations[index];
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let (allocation, offset) = self.locate(address, bytes.len())?;
         let range = offset..offset + bytes.len();
-        allocation.bytes[range.clone()].copy_from_slice(bytes);
-        allocation.written[range].fill(true);
+        for (target, &byte) in allocation.bytes[range.clone()].iter().zip(bytes) {
+            target.store(byte, Ordering::Relaxed);
+        }
+        for written in &allocation.written[range] {
+            written.store(true, Ordering::Relaxed);
+        }
         Ok(())
     }
 }

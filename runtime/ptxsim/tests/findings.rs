@@ -37,6 +37,7 @@ fn run(body: &str, delivery: Delivery) -> (Outcome, Vec<u32>) {
         shared_bytes: 512,
         arguments: vec![Argument::Pointer(from), Argument::Pointer(to)],
         delivery,
+        seed: 0,
     };
     let outcome = module
         .kernel("kernel")
@@ -207,8 +208,8 @@ fn what_is_not_modelled_is_refused_by_name_and_line() {
         what: what.to_owned(),
     };
     assert_eq!(
-        refused("\nwgmma.fence.sync.aligned;"),
-        unsupported("wgmma.fence.sync.aligned")
+        refused("\ntcgen05.wait::ld.sync.aligned;"),
+        unsupported("tcgen05.wait::ld.sync.aligned")
     );
     assert_eq!(
         refused("\natom.global.add.u32 %r1, [%rd1], 1;"),
@@ -236,6 +237,7 @@ fn launches_must_fit() {
         shared_bytes: 0,
         arguments: vec![Argument::U64(0), Argument::U64(0)],
         delivery: Delivery::Eager,
+        seed: 0,
     };
     let mut memory = Memory::new();
     assert!(kernel.run(&mut memory, &launch).is_ok());

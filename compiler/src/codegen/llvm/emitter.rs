@@ -4,6 +4,7 @@
 //! block is chosen. An [`Emitter`] is made by starting a function, which chooses one, and every method that leaves a
 //! block chooses the next. So `built` unwraps, in one place.
 
+use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::Context;
 use inkwell::intrinsics::Intrinsic;
@@ -22,6 +23,8 @@ use inkwell::{AddressSpace, FloatPredicate, IntPredicate};
 pub(crate) enum Space {
     Global = 1,
     Shared = 3,
+    /// Shared memory of all blocks of a cluster, this block's among it.
+    Cluster = 7,
 }
 
 /// A module under construction, with a place in it where the next instruction goes.
@@ -428,6 +431,62 @@ impl<'c> Emitter<'c> {
         .basic()
         .expect("the assembly has a result")
         .into_float_value()
+    }
+
+    /// Inline assembly with side effects, which all threads of a warp execute together. Gives as many results as there
+    /// are types.
+    pub(crate) fn assembly(
+        &self,
+        (text, constraints): (String, String),
+        results: &[BasicTypeEnum<'c>],
+        arguments: &[BasicValueEnum<'c>],
+    ) -> Vec<BasicValueEnum<'c>> {
+        let types: Vec<BasicMetadataTypeEnum<'c>> = arguments
+            .iter()
+            .map(|argument| argument.get_type().into())
+            .collect();
+        let function_type = match results {
+            [] => self.context.void_type().fn_type(&types, false),
+            [one] => one.fn_type(&types, false),
+            many => self.context.struct_type(many, false).fn_type(&types, false),
+        };
+        let assembly = self.context.create_inline_asm(
+            function_type,
+            text,
+            constraints,
+            true,
+            false,
+            None,
+            false,
+        );
+        let arguments: Vec<BasicMetadataValueEnum<'c>> =
+            arguments.iter().map(|&argument| argument.into()).collect();
+        let call = built(
+            self.builder
+                .build_indirect_call(function_type, assembly, &arguments, ""),
+        );
+        let convergent = Attribute::get_named_enum_kind_id("convergent");
+        let convergent = self.context.create_enum_attribute(convergent, 0);
+        call.add_attribute(AttributeLoc::Function, convergent);
+        match (results.len(), call.try_as_basic_value().basic()) {
+            (0, _) | (_, None) => Vec::new(),
+            (1, Some(value)) => vec![value],
+            (count, Some(value)) => (0..count as u32)
+                .map(|index| self.field(value, index))
+                .collect(),
+        }
+    }
+
+    /// Shared memory of this block as a part of its cluster's.
+    pub(crate) fn cluster_pointer(&self, pointer: PointerValue<'c>) -> PointerValue<'c> {
+        built(
+            self.builder
+                .build_address_space_cast(pointer, self.pointer_type(Space::Cluster), ""),
+        )
+    }
+
+    pub(crate) fn boolean(&self, value: bool) -> IntValue<'c> {
+        self.context.bool_type().const_int(value.into(), false)
     }
 
     /// Reads a special register anew, such as `%tid.x`, so that its value need not be kept from an earlier read.

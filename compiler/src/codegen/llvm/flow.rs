@@ -86,6 +86,52 @@ impl<'c> Emitter<'c> {
         next
     }
 
+    /// Emits a loop that tests a condition on what it carries before each round.
+    pub(crate) fn repeat_while(
+        &self,
+        state: Vec<BasicValueEnum<'c>>,
+        condition: impl FnOnce(&Self, &[BasicValueEnum<'c>]) -> IntValue<'c>,
+        body: impl FnOnce(&Self, Vec<BasicValueEnum<'c>>) -> Vec<BasicValueEnum<'c>>,
+    ) -> Vec<BasicValueEnum<'c>> {
+        let entry = self.current_block();
+        let test = self.context.append_basic_block(self.function, "test");
+        built(self.builder.build_unconditional_branch(test));
+        self.builder.position_at_end(test);
+        let carried: Vec<_> = state
+            .iter()
+            .map(|value| {
+                let phi = built(self.builder.build_phi(value.get_type(), ""));
+                phi.add_incoming(&[(value, entry)]);
+                phi
+            })
+            .collect();
+        let values: Vec<_> = carried.iter().map(|phi| phi.as_basic_value()).collect();
+        let goes_on = condition(self, &values);
+        let round = self.context.append_basic_block(self.function, "round");
+        let done = self.context.append_basic_block(self.function, "done");
+        built(self.builder.build_conditional_branch(goes_on, round, done));
+        self.builder.position_at_end(round);
+        let next = body(self, values.clone());
+        let last = self.current_block();
+        for (phi, value) in carried.iter().zip(&next) {
+            phi.add_incoming(&[(value, last)]);
+        }
+        built(self.builder.build_unconditional_branch(test));
+        self.builder.position_at_end(done);
+        values
+    }
+
+    /// Asks for a condition until it holds.
+    pub(crate) fn until(&self, condition: impl FnOnce(&Self) -> IntValue<'c>) {
+        let ask = self.context.append_basic_block(self.function, "ask");
+        let after = self.context.append_basic_block(self.function, "after");
+        built(self.builder.build_unconditional_branch(ask));
+        self.builder.position_at_end(ask);
+        let holds = condition(self);
+        built(self.builder.build_conditional_branch(holds, after, ask));
+        self.builder.position_at_end(after);
+    }
+
     fn current_block(&self) -> BasicBlock<'c> {
         self.builder
             .get_insert_block()

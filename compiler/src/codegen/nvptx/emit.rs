@@ -2,20 +2,28 @@
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::context::Context;
+use inkwell::types::{AnyType, BasicMetadataTypeEnum};
 use inkwell::values::FunctionValue;
 
 use super::ptx::{Parameters, Plan, Ptx, check_externals};
 use super::sm80;
+use super::sm90;
 use super::target::Target;
+use super::tensor_map::TensorMap;
 use crate::codegen::column_sum::ColumnSumSchedule;
 use crate::codegen::contraction::Contraction;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
 use crate::codegen::llvm::{Emitter, Machine, Space};
 use crate::codegen::tiling::{self, TileSize};
+use crate::codegen::warpgroup_tiling;
 
 /// LLVM's number for the calling convention of PTX entry points.
 const PTX_KERNEL: u32 = 71;
+
+/// Bytes of a tensor map, and of the alignment of one (CUDA driver API, `CUtensorMap`).
+const TENSOR_MAP_BYTES: u32 = 128;
+const TENSOR_MAP_ALIGNMENT: u64 = 64;
 
 /// A kernel with the LLVM IR that it was written from.
 #[derive(Clone, Debug)]
@@ -45,15 +53,30 @@ pub fn emit_tuned(
 ) -> Result<Emitted, CodegenError> {
     let contraction = Contraction::of(kernel)?;
     let limits = target.architecture().limits();
+    let mut without_warpgroups = None;
     let (plan, parameters) = match &contraction {
-        Some(product) => (
-            Plan::Product(tiling::choose(product, &limits, wish)?),
-            Parameters::of_product(product),
-        ),
+        Some(product) => {
+            let warpgroups = if target.architecture().has_warpgroups() {
+                warpgroup_tiling::choose(product, &limits, wish)
+                    .map_err(|reason| without_warpgroups = Some(reason))
+                    .ok()
+            } else {
+                None
+            };
+            let plan = match warpgroups {
+                Some(schedule) => Plan::Warpgroups(schedule),
+                None => Plan::Product(tiling::choose(product, &limits, wish)?),
+            };
+            (plan, Parameters::of_product(product))
+        }
         None => (
             Plan::ColumnSum(ColumnSumSchedule::of(kernel)?),
             Parameters::of_column_sum(),
         ),
+    };
+    let tensor_maps = match (&plan, &contraction) {
+        (Plan::Warpgroups(schedule), Some(product)) => TensorMap::all(product, schedule),
+        _ => Vec::new(),
     };
     let launch = plan.launch();
     let entry = kernel.entry();
@@ -64,15 +87,29 @@ pub fn emit_tuned(
     let module = context.create_module(&entry);
     machine.prepare(&module);
     let pointer = context.ptr_type(inkwell::AddressSpace::from(Space::Global as u16));
-    let types = vec![pointer.into(); parameters.as_slice().len()];
+    let map = context.ptr_type(inkwell::AddressSpace::default());
+    let mut types = vec![pointer.into(); parameters.as_slice().len()];
+    types.extend(vec![BasicMetadataTypeEnum::from(map); tensor_maps.len()]);
     let emitter = Emitter::start(&context, module, &entry, &types);
     declare(&emitter, &parameters, &plan);
+    declare_maps(&emitter, &parameters, &tensor_maps);
     match (&plan, &contraction) {
         (Plan::Product(schedule), Some(product)) => {
             sm80::emit_product(&emitter, product, schedule, &parameters);
         }
+        (Plan::Warpgroups(schedule), Some(product)) => {
+            let kernel = sm90::Kernel {
+                contraction: product,
+                schedule,
+                parameters: &parameters,
+                maps: &tensor_maps,
+            };
+            sm90::emit_product(&emitter, &kernel);
+        }
         (Plan::ColumnSum(schedule), _) => sm80::emit_column_sum(&emitter, schedule),
-        (Plan::Product(_), None) => unreachable!("a product's plan is made from a product"),
+        (Plan::Product(_) | Plan::Warpgroups(_), None) => {
+            unreachable!("a product's plan is made from a product")
+        }
     }
 
     let optimised = machine.optimise(emitter.finish())?;
@@ -84,9 +121,11 @@ pub fn emit_tuned(
             text,
             entry,
             parameters,
+            tensor_maps,
             launch,
             kernel: *kernel,
             plan,
+            without_warpgroups,
             target,
         },
     })
@@ -117,6 +156,30 @@ fn declare(e: &Emitter<'_>, parameters: &Parameters, plan: &Plan) {
         e.parameter(index as u32)
             .into_pointer_value()
             .set_name(parameter.name());
+    }
+}
+
+/// Makes the parameters after the pointers tensor maps: passed by value, and left where the launch put them.
+fn declare_maps(e: &Emitter<'_>, parameters: &Parameters, maps: &[TensorMap]) {
+    let function = e.function();
+    let context = e.context();
+    let bytes = context.i8_type().array_type(TENSOR_MAP_BYTES);
+    for (index, map) in maps.iter().enumerate() {
+        let index = (parameters.as_slice().len() + index) as u32;
+        let location = AttributeLoc::Param(index);
+        let by_value = Attribute::get_named_enum_kind_id("byval");
+        let by_value = context.create_type_attribute(by_value, bytes.as_any_type_enum());
+        let align = Attribute::get_named_enum_kind_id("align");
+        let constant = context.create_string_attribute("nvvm.grid_constant", "");
+        for attribute in [
+            by_value,
+            context.create_enum_attribute(align, TENSOR_MAP_ALIGNMENT),
+            constant,
+        ] {
+            function.add_attribute(location, attribute);
+        }
+        let name = format!("{}_map", map.parameter.name());
+        e.parameter(index).into_pointer_value().set_name(&name);
     }
 }
 

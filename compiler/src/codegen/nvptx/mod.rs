@@ -1,6 +1,10 @@
 //! NVIDIA GPUs: from a kernel's description to PTX, and what NVIDIA's tools say about it.
 
 #[cfg(feature = "llvm")]
+mod activation;
+#[cfg(feature = "llvm")]
+mod elements;
+#[cfg(feature = "llvm")]
 mod emit;
 #[cfg(feature = "llvm")]
 mod layers;
@@ -9,7 +13,10 @@ mod report;
 mod sass;
 #[cfg(feature = "llvm")]
 mod sm80;
+#[cfg(feature = "llvm")]
+mod sm90;
 mod target;
+mod tensor_map;
 mod toolkit;
 
 #[cfg(feature = "llvm")]
@@ -20,4 +27,5 @@ pub use ptx::{Launch, Parameter, Parameters, Plan, Ptx, check_externals};
 pub use report::{Occupancy, Report};
 pub use sass::{Instruction, ProductLoop, Sass};
 pub use target::{Architecture, LARGEST_GRID, Limits, PtxVersion, Target};
+pub use tensor_map::TensorMap;
 pub use toolkit::{Cubin, Resources, Toolkit};

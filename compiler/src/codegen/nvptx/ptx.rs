@@ -1,11 +1,13 @@
 //! A kernel as PTX, with what a launch must know.
 
 use super::target::Target;
+use super::tensor_map::TensorMap;
 use crate::codegen::column_sum::ColumnSumSchedule;
 use crate::codegen::contraction::Contraction;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
 use crate::codegen::tiling::TileSchedule;
+use crate::codegen::warpgroup_tiling::{NoWarpgroups, WarpgroupSchedule};
 
 /// What a kernel's parameter points to, in global memory, aligned to 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,8 +112,10 @@ pub struct Launch {
 /// How a kernel's work is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// A matrix product in tiles.
+    /// A matrix product in tiles, one for each block.
     Product(TileSchedule),
+    /// A matrix product by warpgroups in blocks that stay.
+    Warpgroups(WarpgroupSchedule),
     /// Sums over the rows of a matrix.
     ColumnSum(ColumnSumSchedule),
 }
@@ -122,6 +126,11 @@ impl Plan {
         match self {
             Plan::Product(schedule) => Launch {
                 blocks: schedule.blocks() as u32,
+                threads: schedule.threads(),
+                shared_bytes: schedule.shared_bytes(),
+            },
+            Plan::Warpgroups(schedule) => Launch {
+                blocks: schedule.blocks,
                 threads: schedule.threads(),
                 shared_bytes: schedule.shared_bytes(),
             },
@@ -137,6 +146,7 @@ impl Plan {
     pub const fn resident(&self) -> u32 {
         match self {
             Plan::Product(schedule) => schedule.resident,
+            Plan::Warpgroups(schedule) => schedule.resident,
             Plan::ColumnSum(_) => 2,
         }
     }
@@ -149,14 +159,18 @@ pub struct Ptx {
     pub text: String,
     /// The entry point's name.
     pub entry: String,
-    /// Its parameters.
+    /// Its pointers.
     pub parameters: Parameters,
+    /// Its tensor maps: parameters of 128 bytes each, after the pointers.
+    pub tensor_maps: Vec<TensorMap>,
     /// How it is launched.
     pub launch: Launch,
     /// What it computes.
     pub kernel: KernelDescription,
     /// How the work was cut.
     pub plan: Plan,
+    /// Why warpgroups do not do it, on an architecture that has them.
+    pub without_warpgroups: Option<NoWarpgroups>,
     /// What it runs on.
     pub target: Target,
 }

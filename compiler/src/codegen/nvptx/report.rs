@@ -6,8 +6,10 @@ use super::ptx::{Plan, Ptx};
 use super::sass::{ProductLoop, Sass};
 use super::target::Limits;
 use super::toolkit::{Cubin, Resources, Toolkit};
+use crate::codegen::contraction::Major;
 use crate::codegen::error::CodegenError;
 use crate::codegen::tiling::{CopyPath, Method, TileSchedule};
+use crate::codegen::warpgroup_tiling::{NoWarpgroups, STAGE_DEPTH, StorePath, WarpgroupSchedule};
 
 /// Registers are handed to warps in units of this size.
 const REGISTER_UNIT: u32 = 256;
@@ -24,6 +26,8 @@ pub struct Report {
     pub architecture: &'static str,
     /// How the work was cut.
     pub plan: Plan,
+    /// Why warpgroups do not do it, on an architecture that has them.
+    pub without_warpgroups: Option<NoWarpgroups>,
     /// What the assembler says it takes.
     pub resources: Resources,
     /// Bytes of shared memory of a block, with those that the launch asks for.
@@ -32,7 +36,7 @@ pub struct Report {
     pub occupancy: Occupancy,
     /// Matrix instructions of the whole kernel.
     pub matrix_instructions: u32,
-    /// Copies of 16 bytes from global to shared memory.
+    /// Copies from global to shared memory of 16 bytes, or of a box of a tensor map.
     pub wide_copies: u32,
     /// The loop that does the products, if the depth is long enough for one.
     pub product_loop: Option<ProductLoop>,
@@ -72,13 +76,15 @@ impl Report {
             .instructions()
             .iter()
             .filter(|instruction| {
-                instruction.family() == "LDGSTS" && instruction.operation().contains(".128")
+                let wide = instruction.operation().contains(".128");
+                instruction.family() == "UTMALDG" || instruction.family() == "LDGSTS" && wide
             })
             .count();
         Report {
             entry: ptx.entry.clone(),
             architecture: ptx.target.architecture().name(),
             plan: ptx.plan,
+            without_warpgroups: ptx.without_warpgroups,
             resources: cubin.resources,
             shared_bytes,
             occupancy: Occupancy::of(
@@ -87,7 +93,7 @@ impl Report {
                 ptx.launch.threads,
                 shared_bytes,
             ),
-            matrix_instructions: sass.count("HMMA"),
+            matrix_instructions: sass.count("HMMA") + sass.count("HGMMA"),
             wide_copies: wide_copies as u32,
             product_loop: sass.product_loop(),
             messages: cubin.messages.clone(),
@@ -135,12 +141,16 @@ impl fmt::Display for Report {
         writeln!(f, "target:               {}", self.architecture)?;
         match plan {
             Plan::Product(schedule) => write_product(f, schedule)?,
+            Plan::Warpgroups(schedule) => write_warpgroups(f, schedule)?,
             Plan::ColumnSum(schedule) => writeln!(
                 f,
                 "path:                 sums of {} columns per block, {} elements at a time",
                 schedule.block_columns(),
                 schedule.run
             )?,
+        }
+        if let Some(reason) = self.without_warpgroups {
+            writeln!(f, "without warpgroups:   {}", reason.reason())?;
         }
         let launch = plan.launch();
         writeln!(
@@ -215,6 +225,46 @@ fn write_product(f: &mut fmt::Formatter<'_>, schedule: &TileSchedule) -> fmt::Re
         copy_name(schedule.left.copy),
         copy_name(schedule.right.copy)
     )
+}
+
+fn write_warpgroups(f: &mut fmt::Formatter<'_>, schedule: &WarpgroupSchedule) -> fmt::Result {
+    writeln!(
+        f,
+        "path:                 wgmma m64n{}k16, TMA, {} consumer warpgroups",
+        schedule.columns, schedule.groups
+    )?;
+    writeln!(
+        f,
+        "tile:                 {} x {} x {STAGE_DEPTH}, warpgroup {} x {}, {} stages",
+        schedule.rows,
+        schedule.columns,
+        schedule.group_rows(),
+        schedule.columns,
+        schedule.stages
+    )?;
+    let major = |major| match major {
+        Major::Depth => "K-major",
+        Major::Outer => "MN-major",
+    };
+    writeln!(
+        f,
+        "copies:               A TMA {}, B TMA {}",
+        major(schedule.left),
+        major(schedule.right)
+    )?;
+    let store = match schedule.output {
+        StorePath::Tensor => "TMA through shared memory".to_owned(),
+        StorePath::Direct(elements) => format!("from registers, {elements} elements at a time"),
+    };
+    writeln!(f, "result:               {store}")?;
+    if let Some(split) = schedule.registers {
+        writeln!(
+            f,
+            "registers shared:     {} producer, {} consumer",
+            split.producer, split.consumer
+        )?;
+    }
+    Ok(())
 }
 
 fn copy_name(copy: CopyPath) -> String {

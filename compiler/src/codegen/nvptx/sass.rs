@@ -12,6 +12,13 @@ use crate::codegen::error::CodegenError;
 /// 16 · 8 · 16 products at 256 a cycle.
 const HMMA_16816_CYCLES: u32 = 8;
 
+/// The columns of `HGMMA.64x256x16.F32.BF16`. Half as many cycles are what it occupies the tensor cores of a
+/// multiprocessor for: 64 · 16 products for each column at 2048 a cycle.
+fn hgmma_columns(operation: &str) -> Option<u32> {
+    let shape = operation.split('.').find(|part| part.starts_with("64x"))?;
+    shape.split('x').nth(1)?.parse().ok()
+}
+
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
@@ -39,6 +46,7 @@ impl Instruction {
         match self.family() {
             "HMMA" if self.operation().contains(".1688.") => HMMA_16816_CYCLES / 2,
             "HMMA" => HMMA_16816_CYCLES,
+            "HGMMA" => hgmma_columns(self.operation()).map_or(0, |columns| columns / 2),
             _ => 0,
         }
     }
@@ -110,16 +118,17 @@ impl Sass {
         count(&self.instructions, family)
     }
 
-    /// The innermost loop with the most products; `None` if no loop has any.
+    /// The loop with the most products among those that contain no other with products; `None` if no loop has any.
     pub fn product_loop(&self) -> Option<ProductLoop> {
-        let products = |body: &[Instruction]| count(body, "HMMA") * 1000 + count(body, "FFMA");
-        self.innermost_loops()
+        let products = |body: &[Instruction]| {
+            (count(body, "HMMA") + count(body, "HGMMA")) * 1000 + count(body, "FFMA")
+        };
+        self.innermost_loops(|body| products(body) > 0)
             .into_iter()
-            .filter(|body| products(body) > 0)
             .max_by_key(|body| products(body))
             .map(|body| ProductLoop {
                 instructions: body.len() as u32,
-                matrix_instructions: count(body, "HMMA"),
+                matrix_instructions: count(body, "HMMA") + count(body, "HGMMA"),
                 multiply_adds: count(body, "FFMA"),
                 asynchronous_copies: count(body, "LDGSTS"),
                 stall_cycles: body
@@ -130,8 +139,9 @@ impl Sass {
             })
     }
 
-    /// The bodies of all loops that contain no other, each from the target of a backward branch to the branch.
-    fn innermost_loops(&self) -> Vec<&[Instruction]> {
+    /// The bodies of all loops of some kind that contain no other of it, each from the target of a backward branch to the
+    /// branch.
+    fn innermost_loops(&self, counts: impl Fn(&[Instruction]) -> bool) -> Vec<&[Instruction]> {
         let places: BTreeMap<u64, usize> = self
             .instructions
             .iter()
@@ -145,7 +155,15 @@ impl Sass {
             }
             let target = branch_target(&instruction.text).and_then(|address| places.get(&address));
             // A branch to itself ends every kernel; it is padding.
-            if let Some(&target) = target.filter(|&&target| target < index) {
+            let Some(&target) = target.filter(|&&target| target < index) else {
+                continue;
+            };
+            let body = &self.instructions[target..=index];
+            // Code that seldom runs lies behind the kernel's end and branches back; that makes no loop.
+            let leaves = body
+                .iter()
+                .any(|instruction| instruction.family() == "EXIT");
+            if !leaves && counts(body) {
                 loops.push((target, index));
             }
         }

@@ -62,6 +62,11 @@ impl Architecture {
         PtxVersion { major, minor }
     }
 
+    /// Whether it has TMA and `wgmma`.
+    pub const fn has_warpgroups(self) -> bool {
+        matches!(self, Architecture::Sm90a)
+    }
+
     /// What a multiprocessor of this architecture has (CUDA programming guide, "Compute Capabilities").
     pub const fn limits(self) -> Limits {
         let ampere = Limits {

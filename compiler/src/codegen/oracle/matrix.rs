@@ -41,6 +41,13 @@ impl Random {
     }
 }
 
+/// From one element to the next row, or to the next column.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Walk {
+    Rows,
+    Columns,
+}
+
 /// A number, rounded to the nearest element, as it lies in memory.
 pub(super) fn encode(element: ElementType, value: f32) -> Vec<u8> {
     match element {
@@ -96,6 +103,20 @@ impl Matrix {
             _ => batch,
         };
         self.values[(batch * self.rows + row) * self.columns + column]
+    }
+
+    /// The numbers from a place on, and how many of them lie between two that follow each other on a walk.
+    pub(super) fn walk(&self, [batch, row, column]: [usize; 3], walk: Walk) -> (&[f64], usize) {
+        let batch = match self.layout.batch_stride {
+            Some(0) => 0,
+            _ => batch,
+        };
+        let start = (batch * self.rows + row) * self.columns + column;
+        let step = match walk {
+            Walk::Rows => self.columns,
+            Walk::Columns => 1,
+        };
+        (&self.values[start..], step)
     }
 
     /// Where an element lies, in elements from the start.

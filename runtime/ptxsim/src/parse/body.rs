@@ -242,6 +242,13 @@ impl Reader<'_> {
         }
         if lexer.take('[') {
             let base = self.operand(lexer, shared)?;
+            if lexer.take(',') {
+                let Operand::Vector(place) = self.operand(lexer, shared)? else {
+                    return Err(lexer.error("expected a place in a tensor"));
+                };
+                lexer.expect(']')?;
+                return Ok(Operand::Tensor(Box::new(base), place));
+            }
             let mut offset = 0i64;
             if lexer.take('+') {
                 let negative = lexer.take('-');
@@ -305,6 +312,7 @@ fn special(word: &str) -> Option<Special> {
         "%ctaid.x" => Special::Block,
         "%nctaid.x" => Special::Blocks,
         "%laneid" => Special::Lane,
+        "%warpid" => Special::Warp,
         "%tid.y" | "%tid.z" | "%ctaid.y" | "%ctaid.z" => Special::Zero,
         "%ntid.y" | "%ntid.z" | "%nctaid.y" | "%nctaid.z" => Special::One,
         _ => return None,

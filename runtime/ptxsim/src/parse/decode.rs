@@ -7,6 +7,9 @@ use crate::instruction::{
 /// What an instruction does; `None` if it is not modelled.
 pub(super) fn operation(name: &str) -> Option<Operation> {
     let parts: Vec<&str> = name.split('.').collect();
+    if let Some(operation) = asynchronous(&parts) {
+        return Some(operation);
+    }
     let last = Type::parse(parts.last()?);
     match parts.as_slice() {
         ["mov", _] => Some(Operation::Move(last?)),
@@ -17,7 +20,11 @@ pub(super) fn operation(name: &str) -> Option<Operation> {
         ["st", "shared", _] | ["st", "shared", "v2" | "v4", _] => {
             Some(Operation::Store(Space::Shared, last?))
         }
-        ["cvta", "to", "global", "u64"] => Some(Operation::Move(last?)),
+        // Addresses of shared memory are the same numbers in every space.
+        ["cvta", "to", "global" | "shared::cluster", "u64"] | ["cvta", "shared", "u64"] => {
+            Some(Operation::Move(last?))
+        }
+        ["cvta", "param", "u64"] => Some(Operation::ParameterAddress),
         ["cvt", rest @ ..] => conversion(rest).map(Operation::Convert),
         ["setp", comparison, _] => {
             Some(Operation::Compare(comparison_of(comparison, last?)?, last?))
@@ -30,6 +37,9 @@ pub(super) fn operation(name: &str) -> Option<Operation> {
         ["ret"] | ["exit"] => Some(Operation::Return),
         ["bar", "sync"] | ["barrier", "sync"] | ["barrier", "sync", "aligned"] => {
             Some(Operation::BlockBarrier)
+        }
+        ["bar", "arrive"] | ["barrier", "arrive"] | ["barrier", "arrive", "aligned"] => {
+            Some(Operation::ArriveAtBarrier)
         }
         ["bar", "warp", "sync"] => Some(Operation::WarpBarrier),
         ["cp", "async", "ca" | "cg", "shared", "global"] => Some(Operation::CopyAsync),
@@ -53,14 +63,194 @@ pub(super) fn operation(name: &str) -> Option<Operation> {
     }
 }
 
+/// What goes on beside the threads: barriers in shared memory, bulk copies, products of warpgroups.
+fn asynchronous(parts: &[&str]) -> Option<Operation> {
+    Some(match parts {
+        ["prefetch", .., "tensormap"] => Operation::Hint,
+        ["mbarrier", "init", "shared" | "shared::cta", "b64"] => Operation::InitialiseBarrier,
+        ["mbarrier", "arrive", rest @ ..] => match rest {
+            ["shared" | "shared::cta", "b64"]
+            | ["release", "cta", "shared" | "shared::cta", "b64"] => Operation::Arrive,
+            ["expect_tx", "shared" | "shared::cta", "b64"]
+            | [
+                "expect_tx",
+                "release",
+                "cta",
+                "shared" | "shared::cta",
+                "b64",
+            ] => Operation::Expect { arrives: true },
+            _ => return None,
+        },
+        [
+            "mbarrier",
+            "expect_tx",
+            "relaxed",
+            "cta",
+            "shared" | "shared::cta",
+            "b64",
+        ] => Operation::Expect { arrives: false },
+        [
+            "mbarrier",
+            "try_wait" | "test_wait",
+            "parity",
+            "shared" | "shared::cta",
+            "b64",
+        ] => Operation::TryWait,
+        ["fence", "mbarrier_init", "release", "cluster"] => Operation::FenceBarriers,
+        ["fence", "proxy", "async"] | ["fence", "proxy", "async", "shared::cta"] => {
+            Operation::FenceProxy
+        }
+        [
+            "cp",
+            "async",
+            "bulk",
+            "tensor",
+            rank,
+            "shared::cluster" | "shared::cta",
+            "global",
+            "tile",
+            "mbarrier::complete_tx::bytes",
+        ]
+        | [
+            "cp",
+            "async",
+            "bulk",
+            "tensor",
+            rank,
+            "shared::cluster" | "shared::cta",
+            "global",
+            "mbarrier::complete_tx::bytes",
+        ] => Operation::LoadTensor {
+            rank: tensor_rank(rank)?,
+        },
+        [
+            "cp",
+            "async",
+            "bulk",
+            "tensor",
+            rank,
+            "global",
+            "shared::cta",
+            "bulk_group",
+        ]
+        | [
+            "cp",
+            "async",
+            "bulk",
+            "tensor",
+            rank,
+            "global",
+            "shared::cta",
+            "tile",
+            "bulk_group",
+        ] => Operation::StoreTensor {
+            rank: tensor_rank(rank)?,
+            adds: false,
+        },
+        [
+            "cp",
+            "reduce",
+            "async",
+            "bulk",
+            "tensor",
+            rank,
+            "global",
+            "shared::cta",
+            "add",
+            "tile",
+            "bulk_group",
+        ]
+        | [
+            "cp",
+            "reduce",
+            "async",
+            "bulk",
+            "tensor",
+            rank,
+            "global",
+            "shared::cta",
+            "add",
+            "bulk_group",
+        ] => Operation::StoreTensor {
+            rank: tensor_rank(rank)?,
+            adds: true,
+        },
+        ["cp", "async", "bulk", "commit_group"] => Operation::CommitBulk,
+        ["cp", "async", "bulk", "wait_group"] => Operation::WaitBulk { read: false },
+        ["cp", "async", "bulk", "wait_group", "read"] => Operation::WaitBulk { read: true },
+        ["wgmma", "fence", "sync", "aligned"] => Operation::FenceProducts,
+        ["wgmma", "commit_group", "sync", "aligned"] => Operation::CommitProducts,
+        ["wgmma", "wait_group", "sync", "aligned"] => Operation::WaitProducts,
+        [
+            "wgmma",
+            "mma_async",
+            "sync",
+            "aligned",
+            shape,
+            "f32",
+            left,
+            right,
+        ] if left == right => {
+            let columns = shape.strip_prefix("m64n")?.strip_suffix("k16")?;
+            let columns: u16 = columns.parse().ok()?;
+            let exists = (8..=256).contains(&columns) && columns.is_multiple_of(8);
+            exists.then_some(Operation::MultiplyGroup {
+                element: element(left)?,
+                columns,
+            })?
+        }
+        [
+            "setmaxnreg",
+            direction @ ("inc" | "dec"),
+            "sync",
+            "aligned",
+            "u32",
+        ] => Operation::SetRegisters {
+            increases: *direction == "inc",
+        },
+        _ => return None,
+    })
+}
+
+fn tensor_rank(name: &str) -> Option<u8> {
+    match name {
+        "1d" => Some(1),
+        "2d" => Some(2),
+        "3d" => Some(3),
+        "4d" => Some(4),
+        "5d" => Some(5),
+        _ => None,
+    }
+}
+
 /// Looks at the number and the kind of an instruction's operands, so that the runner need not.
 pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), String> {
     let expected = match operation {
-        Operation::Return | Operation::CommitCopies | Operation::WaitAllCopies => 0..=0,
+        Operation::Return
+        | Operation::CommitCopies
+        | Operation::WaitAllCopies
+        | Operation::FenceBarriers
+        | Operation::FenceProxy
+        | Operation::CommitBulk
+        | Operation::FenceProducts
+        | Operation::CommitProducts => 0..=0,
         Operation::Branch
-        | Operation::BlockBarrier
         | Operation::WarpBarrier
-        | Operation::WaitCopies => 1..=1,
+        | Operation::WaitCopies
+        | Operation::Hint
+        | Operation::WaitBulk { .. }
+        | Operation::WaitProducts
+        | Operation::SetRegisters { .. } => 1..=1,
+        Operation::BlockBarrier => 1..=2,
+        Operation::ArriveAtBarrier
+        | Operation::ParameterAddress
+        | Operation::InitialiseBarrier
+        | Operation::StoreTensor { .. } => 2..=2,
+        Operation::Expect { arrives: false } => 2..=2,
+        Operation::Arrive => 2..=3,
+        Operation::Expect { arrives: true } | Operation::LoadTensor { .. } => 3..=3,
+        Operation::TryWait => 3..=4,
+        Operation::MultiplyGroup { .. } => 8..=8,
         Operation::Move(_)
         | Operation::Unary(..)
         | Operation::Load(..)
@@ -95,8 +285,35 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
         Operation::MultiplyMatrix(_) => {
             is_vector(0, 4) && is_vector(1, 4) && is_vector(2, 2) && is_vector(3, 4)
         }
-        Operation::WaitCopies => matches!(operands[0], Operand::Immediate(_)),
-        Operation::BlockBarrier => operands[0] == Operand::Immediate(0),
+        Operation::WaitCopies
+        | Operation::WaitBulk { .. }
+        | Operation::WaitProducts
+        | Operation::SetRegisters { .. } => matches!(operands[0], Operand::Immediate(_)),
+        Operation::BlockBarrier => {
+            matches!(operands[0], Operand::Immediate(0..16))
+                && operands.get(1).is_none_or(is_thread_count)
+        }
+        Operation::ArriveAtBarrier => {
+            matches!(operands[0], Operand::Immediate(0..16)) && is_thread_count(&operands[1])
+        }
+        Operation::InitialiseBarrier | Operation::Expect { arrives: false } => is_address(0),
+        Operation::Arrive | Operation::Expect { arrives: true } | Operation::TryWait => {
+            is_address(1)
+        }
+        Operation::LoadTensor { rank } => {
+            is_address(0) && is_tensor(&operands[1], rank) && is_address(2)
+        }
+        Operation::StoreTensor { rank, .. } => is_tensor(&operands[0], rank) && is_address(1),
+        Operation::MultiplyGroup { columns, .. } => {
+            let signs = [Operand::Immediate(1), Operand::Immediate(u64::MAX)];
+            let orders = [Operand::Immediate(0), Operand::Immediate(1)];
+            let registers = matches!(&operands[0], Operand::Vector(list)
+                if list.iter().all(|one| matches!(one, Operand::Register(_))));
+            is_vector(0, usize::from(columns) / 2)
+                && registers
+                && operands[4..6].iter().all(|sign| signs.contains(sign))
+                && operands[6..].iter().all(|order| orders.contains(order))
+        }
         Operation::WarpBarrier => {
             matches!(operands[0], Operand::Immediate(mask) if mask as u32 == u32::MAX)
         }
@@ -107,6 +324,15 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
     } else {
         Err("operands that are not modelled".to_owned())
     }
+}
+
+/// A number of threads that a named barrier can wait for.
+fn is_thread_count(operand: &Operand) -> bool {
+    matches!(operand, Operand::Immediate(count @ 32..=1024) if count.is_multiple_of(32))
+}
+
+fn is_tensor(operand: &Operand, rank: u8) -> bool {
+    matches!(operand, Operand::Tensor(_, place) if place.len() == usize::from(rank))
 }
 
 fn load(rest: &[&str]) -> Option<Space> {

@@ -21,9 +21,16 @@ impl Lexer {
         for (line, number) in text.lines().zip(1u32..) {
             let code = line.split("//").next().unwrap_or_default();
             let mut word = String::new();
-            for character in code.chars() {
+            let mut characters = code.chars().peekable();
+            while let Some(character) = characters.next() {
                 if character.is_ascii_alphanumeric() || "_.$%".contains(character) {
                     word.push(character);
+                    continue;
+                }
+                // `shared::cta` is one word, a label and what follows are not.
+                if character == ':' && !word.is_empty() && characters.peek() == Some(&':') {
+                    characters.next();
+                    word.push_str("::");
                     continue;
                 }
                 if !word.is_empty() {

@@ -27,7 +27,13 @@ pub struct Kernel {
     pub(crate) static_shared_bytes: u32,
     /// Threads that a launch must have, if the kernel says.
     pub(crate) required_threads: Option<u32>,
+    /// Blocks that the kernel says shall share a multiprocessor, and registers that it says a thread has at most.
+    pub(crate) resident: Option<u32>,
+    pub(crate) most_registers: Option<u32>,
 }
+
+/// The most bytes of a kernel's parameters (PTX ISA, "Kernel Function Parameters").
+const MOST_PARAMETER_BYTES: u32 = 32764;
 
 /// One parameter.
 #[derive(Clone, Debug)]
@@ -97,6 +103,7 @@ fn entry(
     let name = lexer.word()?;
     let parameters = parameters(lexer)?;
     let mut required_threads = None;
+    let (mut resident, mut most_registers) = (None, None);
     while let Some(directive) = lexer.next_word() {
         match directive.as_str() {
             ".reqntid" => {
@@ -106,7 +113,9 @@ fn entry(
                 }
                 required_threads = Some(threads as u32);
             }
-            ".minnctapersm" | ".maxnreg" | ".maxntid" => {
+            ".minnctapersm" => resident = Some(lexer.number()? as u32),
+            ".maxnreg" => most_registers = Some(lexer.number()? as u32),
+            ".maxntid" => {
                 lexer.number()?;
                 while lexer.take(',') {
                     lexer.number()?;
@@ -123,6 +132,8 @@ fn entry(
         registers: body.registers,
         static_shared_bytes: *static_shared_bytes,
         required_threads,
+        resident,
+        most_registers,
     })
 }
 
@@ -142,14 +153,31 @@ fn parameters(lexer: &mut Lexer) -> Result<Vec<KernelParameter>, Error> {
             .iter()
             .find_map(|word| crate::instruction::Type::parse(word.strip_prefix('.')?))
             .map(|found| found.bits / 8);
-        let (Some(bytes), Some(name)) = (size, words.pop()) else {
+        // A pointer's `.align` says how what it points to is aligned.
+        let is_pointer = words.iter().any(|word| word == ".ptr");
+        let written = words.iter().position(|word| word == ".align");
+        let written = written.and_then(|at| words.get(at + 1)?.parse::<u32>().ok());
+        let (Some(mut bytes), Some(name)) = (size, words.pop()) else {
             return Err(lexer.error("expected a parameter with a type and a name"));
         };
-        if matches!(lexer.peek(), Some(Token::Mark('['))) {
-            return Err(lexer.unsupported("an array as parameter"));
+        let alignment = written.filter(|_| !is_pointer).unwrap_or(bytes);
+        if lexer.take('[') {
+            let count = u32::try_from(lexer.number()?).ok();
+            let whole = count.and_then(|count| count.checked_mul(bytes));
+            let Some(whole) = whole.filter(|&whole| whole <= MOST_PARAMETER_BYTES) else {
+                return Err(lexer.error("parameters of this size do not exist"));
+            };
+            bytes = whole;
+            lexer.expect(']')?;
         }
-        let offset = end.next_multiple_of(bytes);
+        if !alignment.is_power_of_two() || alignment > MOST_PARAMETER_BYTES {
+            return Err(lexer.error("an alignment is a power of two"));
+        }
+        let offset = end.next_multiple_of(alignment);
         end = offset + bytes;
+        if end > MOST_PARAMETER_BYTES {
+            return Err(lexer.error("parameters of this size do not exist"));
+        }
         list.push(KernelParameter {
             name,
             bytes,

@@ -5,18 +5,18 @@ use super::block::{Block, Step};
 use super::warp::{Copy, LANES, Warp, each};
 use crate::finding::FindingKind;
 use crate::instruction::{Operand, Operation, Space, Type};
-use crate::memory::{Fault, Memory, check_alignment};
+use crate::memory::{Fault, OpenMemory, check_alignment};
 
 impl Block<'_> {
     /// `ld` and `st`, of one number or of a vector.
-    pub(super) fn access(&mut self, warp: &mut Warp, memory: &mut Memory, step: &Step<'_>) {
+    pub(super) fn access(&mut self, warp: &mut Warp, memory: &OpenMemory, step: &Step<'_>) {
         let operands = &step.instruction.operands;
         match step.instruction.operation {
             Operation::Load(space, of) => {
                 let addresses = self.read(warp, step, &operands[1]);
                 let targets = parts(&operands[0]);
                 let size = of.bytes() * targets.len();
-                let mut values = vec![[0u64; LANES]; targets.len()];
+                let mut values = [[0u64; LANES]; 4];
                 let mut unwritten = 0u32;
                 for lane in each(step.lanes) {
                     let mut bytes = [0u8; 16];
@@ -83,7 +83,7 @@ impl Block<'_> {
     fn load(
         &mut self,
         warp: &Warp,
-        memory: &Memory,
+        memory: &OpenMemory,
         (space, address, lane): (Space, u64, usize),
         bytes: &mut [u8],
         step: &Step<'_>,
@@ -93,7 +93,7 @@ impl Block<'_> {
             Space::Global => memory.read(address, bytes),
             Space::Shared => {
                 let mut faults = Vec::new();
-                let user = self.user(warp, lane);
+                let user = warp.user(lane);
                 self.shared.read(user, address, bytes, &mut faults)?;
                 self.report_all(warp, step, lane, faults);
                 Ok(true)
@@ -111,7 +111,7 @@ impl Block<'_> {
     fn store(
         &mut self,
         warp: &Warp,
-        memory: &mut Memory,
+        memory: &OpenMemory,
         (space, address, lane): (Space, u64, usize),
         (of, values): (Type, impl Iterator<Item = u64>),
         step: &Step<'_>,
@@ -124,7 +124,7 @@ impl Block<'_> {
             Space::Global => memory.write(address, &bytes),
             Space::Shared | Space::Parameter => {
                 let mut faults = Vec::new();
-                let user = self.user(warp, lane);
+                let user = warp.user(lane);
                 self.shared.write(user, address, &bytes, &mut faults)?;
                 self.report_all(warp, step, lane, faults);
                 Ok(())
@@ -145,7 +145,7 @@ impl Block<'_> {
     }
 
     /// `cp.async` and what goes with it.
-    pub(super) fn copy(&mut self, warp: &mut Warp, memory: &Memory, step: &Step<'_>) {
+    pub(super) fn copy(&mut self, warp: &mut Warp, memory: &OpenMemory, step: &Step<'_>) {
         match step.instruction.operation {
             Operation::CopyAsync => self.start_copies(warp, memory, step),
             Operation::CommitCopies => {
@@ -168,7 +168,7 @@ impl Block<'_> {
         }
     }
 
-    fn start_copies(&mut self, warp: &mut Warp, memory: &Memory, step: &Step<'_>) {
+    fn start_copies(&mut self, warp: &mut Warp, memory: &OpenMemory, step: &Step<'_>) {
         let operands = &step.instruction.operands;
         let shared = self.read(warp, step, &operands[0]);
         let global = self.read(warp, step, &operands[1]);
@@ -195,7 +195,7 @@ impl Block<'_> {
     fn start_copy(
         &mut self,
         warp: &mut Warp,
-        memory: &Memory,
+        memory: &OpenMemory,
         (copy, lane): (Copy, usize),
         step: &Step<'_>,
     ) -> Result<(), Fault> {
@@ -206,9 +206,9 @@ impl Block<'_> {
             return Err((FindingKind::OutOfBounds, message));
         }
         let mut faults = Vec::new();
-        let user = self.user(warp, lane);
+        let user = warp.user(lane);
         self.shared
-            .start_copy(user, copy.shared, copy.size, &mut faults)?;
+            .start_copy(user, (copy.shared, copy.size), user.thread, &mut faults)?;
         self.report_all(warp, step, lane, faults);
         // The source must exist whenever the copy arrives.
         let bytes = self.fetch(warp, memory, (copy, lane), step)?;
@@ -226,7 +226,7 @@ impl Block<'_> {
     fn fetch(
         &mut self,
         warp: &Warp,
-        memory: &Memory,
+        memory: &OpenMemory,
         (copy, lane): (Copy, usize),
         step: &Step<'_>,
     ) -> Result<Vec<u8>, Fault> {
@@ -242,7 +242,13 @@ impl Block<'_> {
     }
 
     /// Ends the oldest groups of copies until only so many, the open one counted, are left.
-    fn finish_copies(&mut self, warp: &mut Warp, memory: &Memory, step: &Step<'_>, left: usize) {
+    fn finish_copies(
+        &mut self,
+        warp: &mut Warp,
+        memory: &OpenMemory,
+        step: &Step<'_>,
+        left: usize,
+    ) {
         for lane in each(step.lanes) {
             while warp.copies[lane].len() > left {
                 let group = warp.copies[lane].remove(0);
@@ -253,8 +259,10 @@ impl Block<'_> {
                             Err(fault) => return self.report(warp, step.instruction, lane, fault),
                         }
                     }
-                    let user = self.user(warp, lane);
-                    self.shared.finish_copy(user, copy.shared, copy.size);
+                    let user = warp.user(lane);
+                    let target = (copy.shared, copy.size);
+                    self.shared
+                        .finish_copy((user.thread, user.tick), target, false);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 
+use super::PARAMETER_WINDOW;
 use super::access::parts;
 use super::block::{Block, Step};
 use super::warp::{LANES, Warp, each};
@@ -14,10 +15,10 @@ impl Block<'_> {
         if let Operation::Move(of) = step.instruction.operation {
             return self.move_values(warp, step, of);
         }
-        let inputs: Vec<[u64; LANES]> = operands[1..]
-            .iter()
-            .map(|operand| self.read(warp, step, operand))
-            .collect();
+        let mut inputs = [[0u64; LANES]; 4];
+        for (input, operand) in inputs.iter_mut().zip(&operands[1..]) {
+            *input = self.read(warp, step, operand);
+        }
         let input = |index: usize, lane: usize| inputs[index][lane];
         let mut values = [0u64; LANES];
         for lane in each(step.lanes) {
@@ -47,9 +48,9 @@ impl Block<'_> {
                     input(chosen, lane) & of.mask()
                 }
                 Operation::Convert(conversion) => {
-                    let second = inputs.get(1).map_or(0, |values| values[lane]);
-                    convert(conversion, input(0, lane), second)
+                    convert(conversion, input(0, lane), input(1, lane))
                 }
+                Operation::ParameterAddress => input(0, lane) + PARAMETER_WINDOW,
                 // The partner's value; every lane is here.
                 Operation::Exchange => input(0, lane ^ (input(1, lane) as usize & 31)),
                 _ => 0,

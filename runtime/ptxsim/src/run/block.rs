@@ -1,12 +1,20 @@
-//! One block: its warps take turns between barriers.
+//! One block: its warps take turns. A warp's turn lasts until it waits for others or has returned.
 
+use std::collections::HashMap;
+
+use super::barrier::{Barrier, NamedBarrier};
+use super::tensor::Load;
 use super::warp::{LANES, RETURNED, Surroundings, Warp, each};
 use super::{Counters, Delivery, Launch, Outcome};
 use crate::finding::{Finding, FindingKind, Place};
 use crate::instruction::{Instruction, Operand, Operation};
-use crate::memory::{Fault, Memory};
+use crate::memory::{Fault, OpenMemory};
 use crate::parse::Kernel;
-use crate::shared::{Shared, User};
+use crate::shared::Shared;
+use crate::tensor_map::TensorMap;
+
+/// Named barriers of a block (PTX ISA, "bar").
+const NAMED_BARRIERS: usize = 16;
 
 /// Instructions after which a warp counts as running without end.
 const PATIENCE: u64 = 1 << 32;
@@ -19,8 +27,18 @@ pub(super) struct Block<'k> {
     pub(super) around: Surroundings,
     pub(super) shared: Shared,
     pub(super) counters: Counters,
-    /// `bar.sync` so far.
-    rounds: u32,
+    /// Tensor maps by their place among the parameters.
+    pub(super) maps: &'k HashMap<u32, TensorMap>,
+    pub(super) named: Vec<NamedBarrier>,
+    pub(super) barriers: Vec<Barrier>,
+    /// Copies from global to shared memory under way.
+    pub(super) loads: Vec<Load>,
+    /// Changes so far that others may wait for.
+    pub(super) changes: u64,
+    /// Registers that `setmaxnreg` has given back and not taken.
+    pub(super) free_registers: u32,
+    /// Decides the order in which the warps take turns; 0 keeps theirs.
+    order: u64,
     findings: Vec<Finding>,
 }
 
@@ -28,61 +46,97 @@ pub(super) struct Block<'k> {
 pub(super) struct Step<'k> {
     pub instruction: &'k Instruction,
     pub lanes: u32,
+    /// The instruction's number.
+    pub place: usize,
+}
+
+/// What all blocks of a launch share.
+pub(super) struct Shape<'k> {
+    pub kernel: &'k Kernel,
+    pub launch: &'k Launch,
+    pub parameters: &'k [u8],
+    pub maps: &'k HashMap<u32, TensorMap>,
 }
 
 impl<'k> Block<'k> {
-    pub(super) fn new(
-        kernel: &'k Kernel,
-        launch: &Launch,
-        parameters: &'k [u8],
-        index: u32,
-    ) -> Block<'k> {
+    pub(super) fn new(shape: &Shape<'k>, index: u32) -> Block<'k> {
+        let Shape { kernel, launch, .. } = *shape;
+        let shared_bytes = kernel
+            .static_shared_bytes
+            .saturating_add(launch.shared_bytes);
         Block {
             kernel,
-            parameters,
+            parameters: shape.parameters,
             delivery: launch.delivery,
             around: Surroundings {
                 block: index,
                 blocks: launch.blocks,
                 threads: launch.threads,
             },
-            shared: Shared::new(
-                kernel
-                    .static_shared_bytes
-                    .saturating_add(launch.shared_bytes),
-            ),
+            shared: Shared::new(shared_bytes, launch.threads),
             counters: Counters::default(),
-            rounds: 0,
+            maps: shape.maps,
+            named: vec![NamedBarrier::default(); NAMED_BARRIERS],
+            barriers: Vec::new(),
+            loads: Vec::new(),
+            changes: 0,
+            free_registers: 0,
+            order: launch.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
             findings: Vec::new(),
         }
     }
 
     /// Runs the block to its end, or to a fault that ends it.
-    pub(super) fn run(mut self, memory: &mut Memory, outcome: &mut Outcome) {
-        let warps = self.around.threads / LANES as u32;
-        let mut warps: Vec<Warp> = (0..warps)
+    pub(super) fn run(mut self, memory: &OpenMemory) -> Outcome {
+        let count = self.around.threads as usize / LANES;
+        let mut warps: Vec<Warp> = (0..count as u32)
             .map(|index| Warp::new(index, self.kernel.registers))
             .collect();
-        while !self.is_over() && warps.iter().any(|warp| !warp.has_returned()) {
-            for warp in &mut warps {
-                if !self.is_over() && !warp.waits_at_barrier && !warp.has_returned() {
+        let mut order: Vec<usize> = (0..count).collect();
+        while !self.is_over() {
+            let before = self.changes;
+            let mut returned = 0;
+            self.shuffle(&mut order);
+            for &index in &order {
+                let warp = &mut warps[index];
+                if warp.waits_at.is_none() && !warp.has_returned() && !self.is_over() {
                     self.run_warp(warp, memory);
                 }
+                returned += usize::from(warps[index].has_returned());
             }
-            // Everyone is at the barrier, or has returned, which also lets the others pass.
-            for warp in &mut warps {
-                warp.waits_at_barrier = false;
+            // Everyone may have arrived; those who have returned are not waited for.
+            self.settle_named(&mut warps);
+            if returned == count {
+                break;
             }
-            self.rounds += 1;
+            if self.changes == before && !self.is_over() {
+                // Nobody can go on: what is under way arrives only now.
+                match self.loads.pop() {
+                    Some(load) => self.finish_load(memory, &load),
+                    None => self.report_deadlock(&warps),
+                }
+            }
         }
-        outcome.counters += self.counters;
-        for finding in self.findings {
-            let known = |other: &Finding| {
-                other.kind == finding.kind && other.place.line == finding.place.line
-            };
-            if !outcome.findings.iter().any(known) {
-                outcome.findings.push(finding);
-            }
+        if !self.is_over() {
+            self.finish_stores(&mut warps, memory);
+        }
+        Outcome {
+            findings: self.findings,
+            counters: self.counters,
+        }
+    }
+
+    /// Puts the warps into another order (Fisher and Yates), if that is wanted.
+    fn shuffle(&mut self, order: &mut [usize]) {
+        if self.order == 0 {
+            return;
+        }
+        for last in (1..order.len()).rev() {
+            // Marsaglia's xorshift, 2003.
+            self.order ^= self.order << 13;
+            self.order ^= self.order >> 7;
+            self.order ^= self.order << 17;
+            order.swap(last, (self.order % (last as u64 + 1)) as usize);
         }
     }
 
@@ -92,15 +146,25 @@ impl<'k> Block<'k> {
             .any(|finding| finding.kind.ends_block())
     }
 
-    /// Runs a warp until it waits at a barrier, returns, or ends the block.
-    fn run_warp(&mut self, warp: &mut Warp, memory: &mut Memory) {
+    /// Runs a warp until all its lanes wait or have returned, or it ends the block.
+    ///
+    /// Lanes that part go on by themselves, those with the lowest place first. What a whole warp must execute together
+    /// makes those who reach it wait for the others.
+    fn run_warp(&mut self, warp: &mut Warp, memory: &OpenMemory) {
         let kernel = self.kernel;
-        while !warp.waits_at_barrier && !self.is_over() {
-            let place = warp.places.iter().copied().min().unwrap_or(RETURNED);
-            if place == RETURNED {
+        warp.asks_again = None;
+        warp.asking = 0;
+        let mut meeting = 0u32;
+        while warp.waits_at.is_none() && !self.is_over() {
+            let live = lanes_where(|lane| warp.places[lane] != RETURNED);
+            let free = live & !(meeting | warp.asking);
+            let Some(place) = each(free).map(|lane| warp.places[lane]).min() else {
+                if warp.asking == 0 && meeting != 0 {
+                    self.report_parted(warp, meeting);
+                }
                 return;
-            }
-            let here = lanes_where(|lane| warp.places[lane] == place);
+            };
+            let here = lanes_where(|lane| warp.places[lane] == place) & !warp.asking;
             let Some(instruction) = kernel.instructions.get(place) else {
                 // Beyond the last instruction a kernel returns.
                 for lane in each(here) {
@@ -108,12 +172,21 @@ impl<'k> Block<'k> {
                 }
                 continue;
             };
+            if instruction.operation.is_collective() && here != live {
+                meeting |= here;
+                continue;
+            }
+            meeting &= !here;
             self.counters.warp_instructions += 1;
             let lanes = here & self.guard(warp, instruction, here);
             for lane in each(here) {
                 warp.places[lane] = place + 1;
             }
-            let step = Step { instruction, lanes };
+            let step = Step {
+                instruction,
+                lanes,
+                place,
+            };
             self.step(warp, memory, &step);
             if self.counters.warp_instructions > PATIENCE {
                 let fault = (
@@ -122,6 +195,19 @@ impl<'k> Block<'k> {
                 );
                 self.report(warp, instruction, 0, fault);
             }
+        }
+    }
+
+    /// Lanes wait for each other at different instructions.
+    fn report_parted(&mut self, warp: &Warp, meeting: u32) {
+        let Some(place) = each(meeting).map(|lane| warp.places[lane]).min() else {
+            return;
+        };
+        let here = meeting & lanes_where(|lane| warp.places[lane] == place);
+        if let Some(instruction) = self.kernel.instructions.get(place) {
+            let message = format!("a whole warp must execute this, but only lanes {here:#010x} do");
+            let lane = here.trailing_zeros() as usize;
+            self.report(warp, instruction, lane, (FindingKind::Divergence, message));
         }
     }
 
@@ -135,8 +221,10 @@ impl<'k> Block<'k> {
         lanes_where(|lane| (values[lane] & 1 == 1) != negated)
     }
 
-    fn step(&mut self, warp: &mut Warp, memory: &mut Memory, step: &Step<'_>) {
-        let Step { instruction, lanes } = *step;
+    fn step(&mut self, warp: &mut Warp, memory: &OpenMemory, step: &Step<'_>) {
+        let Step {
+            instruction, lanes, ..
+        } = *step;
         if instruction.operation.is_collective() && lanes != u32::MAX {
             let message =
                 format!("a whole warp must execute this, but only lanes {lanes:#010x} do");
@@ -147,6 +235,9 @@ impl<'k> Block<'k> {
                 (FindingKind::Divergence, message),
             );
             return;
+        }
+        if warp.products.are_under_way() {
+            self.check_busy(warp, step);
         }
         match instruction.operation {
             Operation::Branch => {
@@ -161,8 +252,26 @@ impl<'k> Block<'k> {
                     warp.places[lane] = RETURNED;
                 }
             }
-            Operation::BlockBarrier => warp.waits_at_barrier = true,
-            Operation::WarpBarrier => warp.rounds += 1,
+            Operation::BlockBarrier | Operation::ArriveAtBarrier => self.arrive_named(warp, step),
+            Operation::WarpBarrier => warp.synchronise(),
+            Operation::Hint => {}
+            Operation::InitialiseBarrier
+            | Operation::Arrive
+            | Operation::Expect { .. }
+            | Operation::TryWait
+            | Operation::FenceBarriers => self.use_barrier(warp, step),
+            Operation::FenceProxy => warp.fence(lanes),
+            Operation::LoadTensor { .. }
+            | Operation::StoreTensor { .. }
+            | Operation::CommitBulk
+            | Operation::WaitBulk { .. } => self.copy_tensor(warp, memory, step),
+            Operation::FenceProducts => warp.touched.fill(false),
+            Operation::MultiplyGroup { element, columns } => {
+                self.start_product(warp, step, (element, columns.into()));
+            }
+            Operation::CommitProducts => warp.products.commit(),
+            Operation::WaitProducts => self.await_products(warp, step),
+            Operation::SetRegisters { increases } => self.set_registers(warp, step, increases),
             Operation::Load(..) | Operation::Store(..) => self.access(warp, memory, step),
             Operation::CopyAsync
             | Operation::CommitCopies
@@ -193,13 +302,11 @@ impl<'k> Block<'k> {
         }
     }
 
-    /// Who a lane is to shared memory.
-    pub(super) fn user(&self, warp: &Warp, lane: usize) -> User {
-        User {
-            thread: warp.thread(lane),
-            block_round: self.rounds,
-            warp_round: warp.rounds,
-        }
+    /// The line of the instruction that a warp executed last.
+    pub(super) fn line_before(&self, warp: &Warp) -> u32 {
+        let place = warp.places.iter().copied().min().unwrap_or(0);
+        let before = self.kernel.instructions.get(place.wrapping_sub(1));
+        before.map_or(0, |instruction| instruction.line)
     }
 
     pub(super) fn report(
@@ -215,16 +322,75 @@ impl<'k> Block<'k> {
         if self.findings.iter().any(known) {
             return;
         }
-        let place = Place {
-            line: instruction.line,
-            block: self.around.block,
-            thread: warp.thread(lane.min(LANES - 1)),
-        };
+        let thread = warp.thread(lane.min(LANES - 1));
+        self.add_finding(instruction.line, thread, (kind, message));
+    }
+
+    /// Reports a fault that no instruction of a warp is executed for just now.
+    pub(super) fn add_finding(&mut self, line: u32, thread: u32, (kind, message): Fault) {
+        let known = |finding: &Finding| finding.kind == kind && finding.place.line == line;
+        if self.findings.iter().any(known) {
+            return;
+        }
         self.findings.push(Finding {
             kind,
-            place,
+            place: Place {
+                line,
+                block: self.around.block,
+                thread,
+            },
             message,
         });
+    }
+
+    /// `setmaxnreg`: warps give registers back, or wait until there are enough.
+    fn set_registers(&mut self, warp: &mut Warp, step: &Step<'_>, increases: bool) {
+        let Operand::Immediate(count) = step.instruction.operands[0] else {
+            return;
+        };
+        let count = count as u32;
+        let threads = LANES as u32;
+        let Some(now) = warp.allotment.or(self.kernel.registers_at_entry()) else {
+            let message = "setmaxnreg in a kernel whose registers at entry are not bounded";
+            let fault = (FindingKind::Divergence, message.to_owned());
+            return self.report(warp, step.instruction, 0, fault);
+        };
+        let in_range = (24..=256).contains(&count) && count.is_multiple_of(8);
+        if !in_range || (increases && count < now) || (!increases && count > now) {
+            let message = format!("setmaxnreg to {count} from {now}");
+            let fault = (FindingKind::Divergence, message);
+            return self.report(warp, step.instruction, 0, fault);
+        }
+        if increases {
+            let more = (count - now) * threads;
+            if more > self.free_registers {
+                for lane in each(step.lanes) {
+                    warp.places[lane] = step.place;
+                }
+                let free = self.free_registers;
+                let what = format!("{more} registers, of which {free} are free");
+                warp.asks_again = Some((step.instruction.line, what));
+                warp.asking |= step.lanes;
+                return;
+            }
+            self.free_registers -= more;
+        } else {
+            self.free_registers += (now - count) * threads;
+        }
+        warp.allotment = Some(count);
+        self.changes += 1;
+    }
+}
+
+impl Kernel {
+    /// Registers that a thread has at the start, if the kernel bounds them: by a number, or by the blocks that shall share
+    /// the 65536 of a multiprocessor.
+    fn registers_at_entry(&self) -> Option<u32> {
+        self.most_registers.or_else(|| {
+            let (threads, blocks) = (self.required_threads?, self.resident?);
+            let each = 65536 / (threads * blocks).max(1);
+            Some((each / 8 * 8).min(255))
+        })
     }
 }
 

@@ -26,7 +26,7 @@ impl Block<'_> {
             for (row, bytes) in rows.iter_mut().enumerate() {
                 let lane = matrix * 8 + row;
                 let mut faults = Vec::new();
-                let user = self.user(warp, lane);
+                let user = warp.user(lane);
                 let read = check_alignment(addresses[lane], 16)
                     .and_then(|()| self.shared.read(user, addresses[lane], bytes, &mut faults));
                 self.report_all(warp, step, lane, faults);

@@ -1,21 +1,34 @@
-//! Running a launch, block after block.
+//! Running a launch: blocks side by side on the host's threads, each for itself.
 
 mod access;
 mod arithmetic;
+mod barrier;
 mod block;
 mod matrix;
+mod tensor;
 mod warp;
+mod warpgroup;
 
+use std::collections::HashMap;
 use std::ops::AddAssign;
+
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::error::Error;
 use crate::finding::Finding;
 use crate::memory::{Memory, Pointer};
 use crate::parse::Kernel;
-use block::Block;
+use crate::tensor_map::TensorMap;
+use block::{Block, Shape};
+
+/// Where the generic address space shows a kernel's parameters.
+const PARAMETER_WINDOW: u64 = 0x6000_0000_0000;
+
+/// Bytes of a tensor map among the parameters.
+const TENSOR_MAP_BYTES: u32 = 128;
 
 /// A kernel's argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// An address in global memory.
     Pointer(Pointer),
@@ -23,6 +36,8 @@ pub enum Argument {
     U32(u32),
     /// A number of 64 bits.
     U64(u64),
+    /// A tensor map: a parameter of 128 bytes.
+    TensorMap(TensorMap),
 }
 
 /// When asynchronous copies arrive.
@@ -30,7 +45,8 @@ pub enum Argument {
 pub enum Delivery {
     /// At once.
     Eager,
-    /// When the thread waits for them, and not before.
+    /// As late as the waits allow: when the thread waits for them, or, where a barrier in shared memory says that they
+    /// have arrived, when nobody can go on without them.
     Late,
 }
 
@@ -47,6 +63,8 @@ pub struct Launch {
     pub arguments: Vec<Argument>,
     /// When asynchronous copies arrive.
     pub delivery: Delivery,
+    /// Decides the order in which the warps of a block take turns; 0 lets them take turns in the order of their numbers.
+    pub seed: u64,
 }
 
 /// What a run showed.
@@ -56,6 +74,20 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// What was counted.
     pub counters: Counters,
+}
+
+impl Outcome {
+    /// Adds what one block showed.
+    fn add(&mut self, other: Outcome) {
+        self.counters += other.counters;
+        for finding in other.findings {
+            let known =
+                |one: &Finding| one.kind == finding.kind && one.place.line == finding.place.line;
+            if !self.findings.iter().any(known) {
+                self.findings.push(finding);
+            }
+        }
+    }
 }
 
 /// What a run did.
@@ -72,6 +104,10 @@ pub struct Counters {
     pub matrix_read_passes: u64,
     /// `cp.async` instructions of a thread that brought at least a byte.
     pub copies: u64,
+    /// `wgmma`, counted once for a warp.
+    pub group_products: u64,
+    /// Copies of boxes of a tensor map, either way.
+    pub tensor_copies: u64,
 }
 
 impl AddAssign for Counters {
@@ -81,6 +117,8 @@ impl AddAssign for Counters {
         self.matrix_reads += other.matrix_reads;
         self.matrix_read_passes += other.matrix_read_passes;
         self.copies += other.copies;
+        self.group_products += other.group_products;
+        self.tensor_copies += other.tensor_copies;
     }
 }
 
@@ -107,16 +145,28 @@ impl Kernel {
                 "{threads} threads in a block; the kernel requires {required}"
             )));
         }
-        let parameters = self.lay_out(&launch.arguments)?;
-        let mut outcome = Outcome::default();
-        for index in 0..launch.blocks {
-            Block::new(self, launch, &parameters, index).run(memory, &mut outcome);
+        let (parameters, maps) = self.lay_out(&launch.arguments)?;
+        let shape = Shape {
+            kernel: self,
+            launch,
+            parameters: &parameters,
+            maps: &maps,
+        };
+        let outcomes: Vec<Outcome> = memory.open(|memory| {
+            (0..launch.blocks)
+                .into_par_iter()
+                .map(|index| Block::new(&shape, index).run(memory))
+                .collect()
+        });
+        let mut whole = Outcome::default();
+        for outcome in outcomes {
+            whole.add(outcome);
         }
-        Ok(outcome)
+        Ok(whole)
     }
 
-    /// The bytes of all parameters.
-    fn lay_out(&self, arguments: &[Argument]) -> Result<Vec<u8>, Error> {
+    /// The bytes of all parameters, and the tensor maps among them by their places.
+    fn lay_out(&self, arguments: &[Argument]) -> Result<(Vec<u8>, HashMap<u32, TensorMap>), Error> {
         if arguments.len() != self.parameters.len() {
             return Err(Error::Launch(format!(
                 "{} arguments for {} parameters",
@@ -125,11 +175,17 @@ impl Kernel {
             )));
         }
         let mut bytes = Vec::new();
+        let mut maps = HashMap::new();
         for (parameter, argument) in self.parameters.iter().zip(arguments) {
             let (value, size) = match argument {
                 Argument::Pointer(pointer) => (pointer.address(), 8),
                 Argument::U64(value) => (*value, 8),
                 Argument::U32(value) => (u64::from(*value), 4),
+                Argument::TensorMap(map) => {
+                    map.validate()?;
+                    maps.insert(parameter.offset, map.clone());
+                    (0, TENSOR_MAP_BYTES)
+                }
             };
             if size != parameter.bytes {
                 return Err(Error::Launch(format!(
@@ -138,8 +194,9 @@ impl Kernel {
                 )));
             }
             bytes.resize(parameter.offset as usize, 0);
-            bytes.extend(&value.to_le_bytes()[..size as usize]);
+            bytes.extend(&value.to_le_bytes()[..size.min(8) as usize]);
+            bytes.resize((parameter.offset + size) as usize, 0);
         }
-        Ok(bytes)
+        Ok((bytes, maps))
     }
 }

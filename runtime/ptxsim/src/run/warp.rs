@@ -1,6 +1,10 @@
 //! The state of one warp.
 
+use super::tensor::Store;
+use super::warpgroup::Products;
+use crate::clock::Knowledge;
 use crate::instruction::{Operand, Special};
+use crate::shared::User;
 
 /// Lanes of a warp.
 pub(super) const LANES: usize = 32;
@@ -28,9 +32,27 @@ pub(super) struct Warp {
     pub registers: Vec<[u64; LANES]>,
     /// For each register, the lanes that have a value in it.
     pub defined: Vec<u32>,
-    pub waits_at_barrier: bool,
-    /// `bar.warp.sync` so far.
-    pub rounds: u32,
+    /// The named barrier that the warp waits at.
+    pub waits_at: Option<usize>,
+    /// Lanes that can only ask again for what they wait for, and the line and what it is.
+    pub asking: u32,
+    pub asks_again: Option<(u32, String)>,
+    /// The time of the warp's uses of memory: it grows whenever it hands over what it has done.
+    pub tick: u32,
+    /// The first tick whose uses by one lane are not known to the others.
+    pub synced: u32,
+    /// What the warp knows of others, and of what the asynchronous proxy sees.
+    pub knowledge: Knowledge,
+    /// Registers that were written since the last `wgmma.fence`.
+    pub touched: Vec<bool>,
+    /// Registers that products under way will write.
+    pub busy: Vec<bool>,
+    pub products: Products,
+    /// Registers of a thread, if a `setmaxnreg` said so.
+    pub allotment: Option<u32>,
+    /// Bulk copies to global memory of each lane: groups that are committed, oldest first, and at the end those that are
+    /// not.
+    pub bulk: Vec<Vec<Vec<Store>>>,
     /// Copies of each lane: groups that are committed, oldest first, and at the end those that are not.
     pub copies: Vec<Vec<Vec<Copy>>>,
 }
@@ -50,8 +72,17 @@ impl Warp {
             places: [0; LANES],
             registers: vec![[0; LANES]; registers],
             defined: vec![0; registers],
-            waits_at_barrier: false,
-            rounds: 0,
+            waits_at: None,
+            asking: 0,
+            asks_again: None,
+            tick: 1,
+            synced: 0,
+            knowledge: Knowledge::default(),
+            touched: vec![true; registers],
+            busy: vec![false; registers],
+            products: Products::default(),
+            allotment: None,
+            bulk: vec![vec![Vec::new()]; LANES],
             copies: vec![vec![Vec::new()]; LANES],
         }
     }
@@ -59,6 +90,48 @@ impl Warp {
     /// The number in the block of a lane.
     pub(super) fn thread(&self, lane: usize) -> u32 {
         self.index * LANES as u32 + lane as u32
+    }
+
+    /// Who a lane is to shared memory.
+    pub(super) fn user(&self, lane: usize) -> User<'_> {
+        User {
+            thread: self.thread(lane) as u16,
+            whole_warp: false,
+            tick: self.tick,
+            synced: self.synced,
+            knowledge: &self.knowledge,
+            asynchronous: false,
+            reads_as: None,
+        }
+    }
+
+    /// Hands over what some lanes know and have done.
+    pub(super) fn release(&mut self, lanes: u32, into: &mut Knowledge) {
+        into.join(&self.knowledge);
+        for lane in 0..LANES {
+            let acts = lanes >> lane & 1 == 1;
+            let over = if acts { self.tick + 1 } else { self.synced };
+            into.over.learn(self.thread(lane) as u16, over);
+        }
+        self.tick += 1;
+    }
+
+    /// The lanes wait for each other.
+    pub(super) fn synchronise(&mut self) {
+        self.tick += 1;
+        self.synced = self.tick;
+    }
+
+    /// What some lanes know and have done becomes visible to the asynchronous proxy.
+    pub(super) fn fence(&mut self, lanes: u32) {
+        self.tick += 1;
+        let Knowledge { over, fenced } = &mut self.knowledge;
+        fenced.join(over);
+        for lane in 0..LANES {
+            let acts = lanes >> lane & 1 == 1;
+            let thread = self.index * LANES as u32 + lane as u32;
+            fenced.learn(thread as u16, if acts { self.tick } else { self.synced });
+        }
     }
 
     pub(super) fn has_returned(&self) -> bool {
@@ -81,6 +154,7 @@ impl Warp {
                     Special::Block => around.block,
                     Special::Blocks => around.blocks,
                     Special::Lane => lane as u32,
+                    Special::Warp => self.index,
                     Special::Zero => 0,
                     Special::One => 1,
                 };
@@ -94,7 +168,9 @@ impl Warp {
                 }
                 (values, defined)
             }
-            Operand::Vector(_) | Operand::Label(_) | Operand::Nothing => ([0; LANES], 0),
+            Operand::Vector(_) | Operand::Label(_) | Operand::Nothing | Operand::Tensor(..) => {
+                ([0; LANES], 0)
+            }
         }
     }
 
@@ -108,6 +184,7 @@ impl Warp {
             self.registers[register][lane] = values[lane];
         }
         self.defined[register] |= lanes;
+        self.touched[register] = true;
     }
 
     /// Marks a register as without a value in some lanes.

@@ -1,9 +1,12 @@
 //! A kernel on a GPU.
 
-use raddle_compiler::codegen::CodegenError;
+use anyhow::Context;
 use raddle_compiler::codegen::nvptx::{Parameter, Ptx, Toolkit};
 use raddle_compiler::codegen::oracle::Inputs;
-use raddle_runtime::device::cuda::{Argument, Buffer, Gpu, Grid, Image};
+use raddle_compiler::codegen::{CodegenError, ElementType};
+use raddle_runtime::device::cuda::{
+    Argument, Buffer, Element, Gpu, Grid, Image, Swizzle, TensorMap, Tile,
+};
 
 use super::run::{Before, Played};
 
@@ -39,6 +42,7 @@ pub fn play(ptx: &Ptx, inputs: &Inputs, toolkit: &Toolkit) -> anyhow::Result<Pla
             anyhow::Ok((parameter, buffer))
         })
         .collect::<anyhow::Result<_>>()?;
+    let maps = tensor_maps(&gpu, ptx, &buffers)?;
     let grid = Grid {
         blocks: ptx.launch.blocks,
         threads: ptx.launch.threads,
@@ -50,6 +54,7 @@ pub fn play(ptx: &Ptx, inputs: &Inputs, toolkit: &Toolkit) -> anyhow::Result<Pla
         let arguments: Vec<Argument<'_>> = buffers
             .iter()
             .map(|(_, buffer)| Argument::Buffer(buffer))
+            .chain(maps.iter().map(Argument::TensorMap))
             .collect();
         let start = stream.record()?;
         // SAFETY: the kernel was emitted with these parameters for matrices of these sizes, and the stream is waited for
@@ -85,4 +90,31 @@ pub fn play(ptx: &Ptx, inputs: &Inputs, toolkit: &Toolkit) -> anyhow::Result<Pla
         ],
         findings: vec![],
     })
+}
+
+/// The kernel's tensor maps, of the buffers that its pointers are set to.
+fn tensor_maps(
+    gpu: &Gpu,
+    ptx: &Ptx,
+    buffers: &[(Parameter, Buffer)],
+) -> anyhow::Result<Vec<TensorMap>> {
+    let maps = ptx.tensor_maps.iter().map(|map| {
+        let mut found = buffers.iter();
+        let found = found.find(|(parameter, _)| *parameter == map.parameter);
+        let (_, buffer) = found.context("a tensor map of no parameter")?;
+        let tile = Tile {
+            extents: &map.extents[..map.rank],
+            strides_bytes: &map.strides_bytes[..map.rank - 1],
+            tile: &map.box_extents[..map.rank],
+            offset: map.offset_bytes / u64::from(map.element.bytes()),
+            element: match map.element {
+                ElementType::Bf16 => Element::Bf16,
+                ElementType::F16 => Element::F16,
+                ElementType::F32 => Element::F32,
+            },
+            swizzle: Swizzle::Bytes128,
+        };
+        Ok(gpu.tensor_map(buffer, tile)?)
+    });
+    maps.collect()
 }

@@ -27,7 +27,7 @@ pub struct Run {
     /// When asynchronous copies arrive, on the simulator.
     #[arg(long, value_enum, default_value_t = Delivery::Adversarial, requires = "run")]
     pub delivery: Delivery,
-    /// Decides the inputs.
+    /// Decides the inputs, and on the simulator the order in which warps take turns.
     #[arg(long, default_value_t = 0, requires = "run")]
     seed: u64,
     /// Write the inputs and results there, one file each: little-endian f32, row after row.
@@ -106,7 +106,7 @@ pub fn run(ptx: &Ptx, device: Device, options: &Run) -> anyhow::Result<ExitCode>
     }
     let inputs = Inputs::random(kernel, options.seed);
     let played = match device {
-        Device::Ptxsim => simulate::play(ptx, &inputs, options.delivery)?,
+        Device::Ptxsim => simulate::play(ptx, &inputs, (options.delivery, options.seed))?,
         Device::Cuda => cuda::play(ptx, &inputs, &Toolkit::discover())?,
     };
     let bytes = |wanted: Parameter| {

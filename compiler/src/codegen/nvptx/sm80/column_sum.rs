@@ -3,7 +3,7 @@
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue, PointerValue};
 
-use super::elements::{self, Memory, Run};
+use super::super::elements::{self, Memory, Run};
 use super::mainloop::barrier;
 use crate::codegen::column_sum::ColumnSumSchedule;
 use crate::codegen::description::MatrixOrder;

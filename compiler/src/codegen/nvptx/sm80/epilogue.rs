@@ -8,8 +8,8 @@
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue, PointerValue};
 
-use super::activation;
-use super::elements::{self, Memory, Run};
+use super::super::activation;
+use super::super::elements::{self, Memory, Run};
 use super::mainloop::{Multiplier, barrier};
 use super::place::Place;
 use crate::codegen::contraction::Contraction;

@@ -2,13 +2,11 @@
 //!
 //! Every later architecture runs them too.
 
-mod activation;
 mod column_sum;
 mod copy;
-mod elements;
 mod epilogue;
 mod mainloop;
-mod place;
+pub(super) mod place;
 mod scalar;
 mod tensor;
 
@@ -150,7 +148,11 @@ impl<'c> Kernel<'_, 'c> {
         let (stride, element) = match parameter {
             Parameter::A => (left.batch_stride, left.element),
             Parameter::B => (right.batch_stride, right.element),
-            Parameter::Output | Parameter::AuxiliaryOutput => (output.batch_stride, output.element),
+            Parameter::Output => (output.batch_stride, output.element),
+            Parameter::AuxiliaryOutput => {
+                let element = epilogue.auxiliary_output.unwrap_or(output.element);
+                (output.batch_stride, element)
+            }
             Parameter::AuxiliaryInput => {
                 let element = epilogue
                     .derivative

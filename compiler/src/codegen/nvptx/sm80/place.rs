@@ -60,7 +60,8 @@ impl<'c> Place<'c> {
             1 => (None, block),
             _ => (Some(e.div_const(block, tiles)), e.rem_const(block, tiles)),
         };
-        let (row_tile, column_tile) = tile_of(e, block, schedule);
+        let (row_tile, column_tile) =
+            tile_of(e, block, (schedule.row_tiles, schedule.column_tiles));
         Place {
             thread,
             lane: e.and_const(thread, 31),
@@ -74,22 +75,22 @@ impl<'c> Place<'c> {
     }
 }
 
-/// Row and column of a block's tile, in tiles.
-fn tile_of<'c>(
+/// Row and column of the tile of this number, in tiles, where there are so many along the rows and the columns.
+pub(in super::super) fn tile_of<'c>(
     e: &Emitter<'c>,
     block: IntValue<'c>,
-    schedule: &TileSchedule,
+    (row_tiles, column_tiles): (u32, u32),
 ) -> (IntValue<'c>, IntValue<'c>) {
-    let height = GROUP.min(schedule.row_tiles);
-    let per_group = height * schedule.column_tiles;
+    let height = GROUP.min(row_tiles);
+    let per_group = height * column_tiles;
     let group = e.div_const(block, per_group);
     let within = e.rem_const(block, per_group);
     let mut row = e.rem_const(within, height);
     let mut column = e.div_const(within, height);
-    let rest = schedule.row_tiles % height;
+    let rest = row_tiles % height;
     if rest != 0 {
         // The last group is lower than the others.
-        let is_last = e.compare(IntPredicate::EQ, group, e.i32(schedule.row_tiles / height));
+        let is_last = e.compare(IntPredicate::EQ, group, e.i32(row_tiles / height));
         row = e.select_int(is_last, e.rem_const(within, rest), row);
         column = e.select_int(is_last, e.div_const(within, rest), column);
     }

@@ -8,7 +8,7 @@ use inkwell::IntPredicate;
 use inkwell::types::BasicType;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue};
 
-use super::elements;
+use super::super::elements;
 use super::mainloop::{Cell, ColumnSums, Fragments, Multiplier, Side};
 use super::place::Place;
 use crate::codegen::contraction::Major;

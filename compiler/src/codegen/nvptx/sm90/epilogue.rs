@@ -1,0 +1,446 @@
+//! From sums in a consumer's registers to the result: bias, auxiliary output, activation, derivative, accumulation.
+//!
+//! `wgmma` leaves a lane neighbours of two columns in rows eight apart. Everything elementwise happens where the sums are.
+//! Results then go into a buffer of 16 lines of 128 bytes, which belongs to the warp, and from there to global memory by
+//! the tensor memory accelerator, which also cuts off what lies beyond the result. While one buffer is being written, the
+//! warp fills its other one. Results whose rows start at other addresses than multiples of 16 bytes are written from
+//! registers.
+
+use inkwell::IntPredicate;
+use inkwell::values::{BasicValueEnum, FloatValue, IntValue, PointerValue};
+
+use super::{Kernel, Thread, Tile, warp_barrier};
+use crate::codegen::contraction::Contraction;
+use crate::codegen::description::ElementType;
+use crate::codegen::llvm::Emitter;
+use crate::codegen::nvptx::elements::{self, Memory, Run};
+use crate::codegen::nvptx::{activation, ptx::Parameter};
+use crate::codegen::warpgroup_tiling::{
+    LINE_BYTES, PANEL_BYTES, PANEL_ROWS, PANELS, StorePath, WARPGROUP_ROWS, WarpgroupSchedule,
+};
+
+/// Columns that are finished at a time: what the widest buffer line holds.
+const PANEL_COLUMNS: u32 = 64;
+
+/// Columns from one of a lane's pairs to the next.
+const PAIR_STRIDE: u32 = 8;
+
+/// Writes a warp's share of tiles.
+pub(super) struct Writer<'l, 'c> {
+    kernel: &'l Kernel<'l>,
+    lane: IntValue<'c>,
+    /// First row of the warp's share within the tile.
+    warp_row: IntValue<'c>,
+    /// Row and first column of the lane's first pair within the warp's share.
+    lane_row: IntValue<'c>,
+    lane_column: IntValue<'c>,
+    /// Shared address of the warp's buffers.
+    panels: IntValue<'c>,
+}
+
+/// Where a lane's pairs of one panel lie in the result.
+struct Panel<'c> {
+    batch: Option<IntValue<'c>>,
+    /// The warp's first row and the panel's first column.
+    row: IntValue<'c>,
+    column: IntValue<'c>,
+    /// The lane's first row and column.
+    lane_row: IntValue<'c>,
+    lane_column: IntValue<'c>,
+}
+
+/// One of a lane's pairs of neighbours in a panel.
+struct Pair<'c> {
+    /// Rows below the lane's first.
+    row: u32,
+    /// Columns right of the lane's first.
+    column: u32,
+    values: [FloatValue<'c>; 2],
+}
+
+impl<'l, 'c> Writer<'l, 'c> {
+    pub(super) fn emit(
+        e: &Emitter<'c>,
+        kernel: &'l Kernel<'l>,
+        thread: &Thread<'c>,
+        group: IntValue<'c>,
+    ) -> Self {
+        let schedule = kernel.schedule;
+        let within_group = e.mul_const(e.and_const(thread.warp, 3), PANEL_ROWS);
+        let start = e.add_const(thread.shared, schedule.panels_start());
+        Writer {
+            kernel,
+            lane: thread.lane,
+            warp_row: e.add(e.mul_const(group, schedule.group_rows()), within_group),
+            lane_row: e.shr_const(thread.lane, 2),
+            lane_column: e.shl_const(e.and_const(thread.lane, 3), 1),
+            panels: e.add(start, e.mul_const(thread.warp, PANELS * PANEL_BYTES)),
+        }
+    }
+
+    fn contraction(&self) -> &Contraction {
+        self.kernel.contraction
+    }
+
+    fn schedule(&self) -> &WarpgroupSchedule {
+        self.kernel.schedule
+    }
+
+    /// Writes one tile.
+    pub(super) fn write(&self, e: &Emitter<'c>, tile: &Tile<'c>, sums: &[FloatValue<'c>]) {
+        let schedule = self.schedule();
+        let per_block = (schedule.columns / 2) as usize;
+        let mut buffers = Buffers {
+            filled: 0,
+            per_tile: self.buffers_per_tile(),
+        };
+        for (block, sums) in (0..).zip(sums.chunks(per_block)) {
+            let below = e.add_const(self.warp_row, block * WARPGROUP_ROWS);
+            let row = e.add(tile.row, below);
+            for (index, sums) in (0..).zip(sums.chunks((PANEL_COLUMNS / 2) as usize)) {
+                let column = e.add_const(tile.column, index * PANEL_COLUMNS);
+                let panel = Panel {
+                    batch: tile.batch,
+                    row,
+                    column,
+                    lane_row: e.add(row, self.lane_row),
+                    lane_column: e.add(column, self.lane_column),
+                };
+                let pairs = sums.chunks(2).zip(0..).map(|(pair, index)| Pair {
+                    row: index % 2 * PAIR_STRIDE,
+                    column: index / 2 * PAIR_STRIDE,
+                    values: [pair[0], pair[1]],
+                });
+                self.write_panel(e, &panel, pairs.collect(), &mut buffers);
+            }
+        }
+    }
+
+    /// Waits until nothing reads the warp's buffers any more.
+    pub(super) fn finish(&self, e: &Emitter<'c>) {
+        if self.buffers_per_tile() > 0 {
+            await_reads(e, 0);
+        }
+    }
+
+    /// How many buffers a warp fills for one tile.
+    fn buffers_per_tile(&self) -> u32 {
+        let schedule = self.schedule();
+        let output = self.contraction().output.element;
+        let auxiliary = self.contraction().epilogue.auxiliary_output;
+        let buffers = |path: Option<StorePath>, element: ElementType| match path {
+            Some(StorePath::Tensor) => PANEL_COLUMNS * element.bytes() / LINE_BYTES,
+            _ => 0,
+        };
+        let per_panel = buffers(Some(schedule.output), output)
+            + buffers(schedule.auxiliary_output, auxiliary.unwrap_or(output));
+        per_panel * (schedule.columns / PANEL_COLUMNS) * (schedule.group_rows() / WARPGROUP_ROWS)
+    }
+
+    fn write_panel(
+        &self,
+        e: &Emitter<'c>,
+        panel: &Panel<'c>,
+        mut pairs: Vec<Pair<'c>>,
+        buffers: &mut Buffers,
+    ) {
+        let epilogue = self.contraction().epilogue;
+        let element = self.contraction().output.element;
+        if let Some(of) = epilogue.bias {
+            self.add_bias(e, panel, (of, &mut pairs));
+        }
+        if let Some((path, of)) = self
+            .schedule()
+            .auxiliary_output
+            .zip(epilogue.auxiliary_output)
+        {
+            let target = (Parameter::AuxiliaryOutput, of, path);
+            self.put(e, panel, target, (&pairs, buffers));
+        }
+        for pair in &mut pairs {
+            pair.values = pair
+                .values
+                .map(|value| activation::apply(e, epilogue.activation, value, element));
+        }
+        if let Some((activation, of)) = epilogue.derivative {
+            let source = Source {
+                parameter: Parameter::AuxiliaryInput,
+                element: of,
+                memory: Memory::Constant,
+            };
+            self.combine(e, panel, (source, &mut pairs), |e, value, input| {
+                e.mul_float(value, activation::derivative(e, activation, input, element))
+            });
+        }
+        if epilogue.accumulate {
+            let source = Source {
+                parameter: Parameter::Output,
+                element,
+                memory: Memory::Mutable,
+            };
+            self.combine(e, panel, (source, &mut pairs), |e, value, existing| {
+                e.add_float(value, existing)
+            });
+        }
+        let target = (Parameter::Output, element, self.schedule().output);
+        self.put(e, panel, target, (&pairs, buffers));
+    }
+
+    /// Adds the bias of the lane's columns, which its pairs of two rows share.
+    fn add_bias(
+        &self,
+        e: &Emitter<'c>,
+        panel: &Panel<'c>,
+        (element, pairs): (ElementType, &mut [Pair<'c>]),
+    ) {
+        let pointer = self.kernel.pointer(e, Parameter::Bias, (None, 0));
+        let columns = self.contraction().columns;
+        let width = if columns.is_multiple_of(2) { 2 } else { 1 };
+        let run = Run {
+            element,
+            count: width,
+            memory: Memory::Constant,
+        };
+        for rows in pairs.chunks_mut(2) {
+            let mut values = Vec::with_capacity(2);
+            for part in (0..2).step_by(width as usize) {
+                let column = e.add_const(panel.lane_column, rows[0].column + part);
+                let column = match self.inside(e, panel, (None, rows[0].column + part)) {
+                    Some(inside) => e.select_int(inside, column, e.i32(0)),
+                    None => column,
+                };
+                let bytes = e.mul(e.widen(column), e.i64(element.bytes().into()));
+                values.extend(elements::load(e, e.offset(pointer, bytes), run));
+            }
+            for pair in rows {
+                for (value, &bias) in pair.values.iter_mut().zip(&values) {
+                    *value = e.add_float(*value, bias);
+                }
+            }
+        }
+    }
+
+    /// Combines each value with the element of a matrix that is laid out like the result.
+    fn combine(
+        &self,
+        e: &Emitter<'c>,
+        panel: &Panel<'c>,
+        (source, pairs): (Source, &mut [Pair<'c>]),
+        with: impl Fn(&Emitter<'c>, FloatValue<'c>, FloatValue<'c>) -> FloatValue<'c>,
+    ) {
+        let width = self.contraction().row_run(2);
+        let run = Run {
+            element: source.element,
+            count: width,
+            memory: source.memory,
+        };
+        let matrix = self.matrix(e, panel, (source.parameter, source.element));
+        for pair in pairs {
+            let mut values = Vec::with_capacity(2);
+            for part in (0..2).step_by(width as usize) {
+                let mut address = matrix.address(e, (pair.row, pair.column + part));
+                let inside = self.inside(e, panel, (Some(pair.row), pair.column + part));
+                if let Some(inside) = inside {
+                    address = e.select(inside, address, matrix.start).into_pointer_value();
+                }
+                values.extend(elements::load(e, address, run));
+            }
+            for (value, other) in pair.values.iter_mut().zip(values) {
+                *value = with(e, *value, other);
+            }
+        }
+    }
+
+    /// Whether a column of the lane's, and a row of it if there is one, lie within the result; `None` if all always do.
+    fn inside(
+        &self,
+        e: &Emitter<'c>,
+        panel: &Panel<'c>,
+        (row, column): (Option<u32>, u32),
+    ) -> Option<IntValue<'c>> {
+        let (contraction, schedule) = (self.contraction(), self.schedule());
+        let is_below = |index: IntValue<'c>, further: u32, extent: u64| {
+            let index = e.add_const(index, further);
+            e.compare(IntPredicate::ULT, index, e.i32(extent as u32))
+        };
+        let ragged_rows = !contraction.rows.is_multiple_of(schedule.rows.into());
+        let ragged_columns = !contraction.columns.is_multiple_of(schedule.columns.into());
+        let row = row
+            .filter(|_| ragged_rows)
+            .map(|row| is_below(panel.lane_row, row, contraction.rows));
+        let column =
+            ragged_columns.then(|| is_below(panel.lane_column, column, contraction.columns));
+        match (row, column) {
+            (Some(row), Some(column)) => Some(e.and(row, column)),
+            (row, column) => row.or(column),
+        }
+    }
+
+    /// Writes finished pairs.
+    fn put(
+        &self,
+        e: &Emitter<'c>,
+        panel: &Panel<'c>,
+        (parameter, element, path): (Parameter, ElementType, StorePath),
+        (pairs, buffers): (&[Pair<'c>], &mut Buffers),
+    ) {
+        match path {
+            StorePath::Tensor => {
+                // Two rows of eight columns per chunk of the pairs' list.
+                let columns = LINE_BYTES / element.bytes();
+                let per_buffer = (columns / PAIR_STRIDE * 2) as usize;
+                for (index, pairs) in (0..).zip(pairs.chunks(per_buffer)) {
+                    let buffer = self.fill_buffer(e, (element, pairs), buffers);
+                    let column = e.add_const(panel.column, index * columns);
+                    self.store_buffer(e, (parameter, buffer), (panel, column));
+                }
+            }
+            StorePath::Direct(width) => {
+                let matrix = self.matrix(e, panel, (parameter, element));
+                for pair in pairs {
+                    for (part, values) in (0..)
+                        .step_by(width as usize)
+                        .zip(pair.values.chunks(width as usize))
+                    {
+                        let address = matrix.address(e, (pair.row, pair.column + part));
+                        let place = (Some(pair.row), pair.column + part);
+                        let store = |e: &Emitter<'c>| elements::store(e, address, element, values);
+                        match self.inside(e, panel, place) {
+                            Some(inside) => e.when(inside, store),
+                            None => store(e),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts pairs into the next of the warp's buffers, whose shared address is returned.
+    fn fill_buffer(
+        &self,
+        e: &Emitter<'c>,
+        (element, pairs): (ElementType, &[Pair<'c>]),
+        buffers: &mut Buffers,
+    ) -> IntValue<'c> {
+        let (index, under_way) = buffers.next();
+        await_reads(e, under_way);
+        warp_barrier(e);
+        let buffer = e.add_const(self.panels, index * PANEL_BYTES);
+        let line = e.add(buffer, e.mul_const(self.lane_row, LINE_BYTES));
+        let within = e.mul_const(self.lane_column, element.bytes());
+        let chunk = e.xor(e.and_const(within, 0x70), e.shl_const(self.lane_row, 4));
+        let rest = e.add(line, e.and_const(within, 0xf));
+        let first = pairs[0].column;
+        for pair in pairs {
+            let further = (pair.column - first) * element.bytes();
+            let address = e.add(rest, e.xor_const(chunk, further));
+            // Eight rows on, the chunks are permuted alike.
+            let address = e.add_const(address, pair.row * LINE_BYTES);
+            elements::store(e, e.shared_pointer(address), element, &pair.values);
+        }
+        buffer
+    }
+
+    /// Starts the copy of a filled buffer to the result.
+    fn store_buffer(
+        &self,
+        e: &Emitter<'c>,
+        (parameter, buffer): (Parameter, IntValue<'c>),
+        (panel, column): (&Panel<'c>, IntValue<'c>),
+    ) {
+        e.call("llvm.nvvm.fence.proxy.async.shared_cta", &[], &[]);
+        warp_barrier(e);
+        let map = self.kernel.map(e, parameter);
+        let has_batch = self.kernel.has_batch(parameter);
+        let is_first = e.compare(IntPredicate::EQ, self.lane, e.i32(0));
+        e.when(is_first, |e| {
+            let mut arguments: Vec<BasicValueEnum<'c>> = vec![
+                e.shared_pointer(buffer).into(),
+                map.into(),
+                column.into(),
+                panel.row.into(),
+            ];
+            if has_batch {
+                arguments.push(panel.batch.unwrap_or(e.i32(0)).into());
+            }
+            let hint: [BasicValueEnum<'c>; 2] = [e.i64(0).into(), e.boolean(false).into()];
+            arguments.extend(hint);
+            let rank = if has_batch { 3 } else { 2 };
+            let name = format!("llvm.nvvm.cp.async.bulk.tensor.s2g.tile.{rank}d");
+            e.call(&name, &[], &arguments);
+            e.call("llvm.nvvm.cp.async.bulk.commit.group", &[], &[]);
+        });
+    }
+
+    /// A matrix that is laid out like the result, seen from the lane's first pair.
+    fn matrix(
+        &self,
+        e: &Emitter<'c>,
+        panel: &Panel<'c>,
+        (parameter, element): (Parameter, ElementType),
+    ) -> Matrix<'c> {
+        let output = self.contraction().output;
+        let bytes = u64::from(element.bytes());
+        let batch = (panel.batch, output.batch_stride * bytes);
+        let pointer = self.kernel.pointer(e, parameter, batch);
+        let start = e.offset(pointer, e.i64(output.offset * bytes));
+        let line_bytes = output.leading * bytes;
+        let line = e.mul(e.widen(panel.lane_row), e.i64(line_bytes));
+        let within = e.mul(e.widen(panel.lane_column), e.i64(bytes));
+        Matrix {
+            start,
+            lane: e.offset(e.offset(start, line), within),
+            line_bytes,
+            element_bytes: bytes,
+        }
+    }
+}
+
+/// What is read beside the sums.
+#[derive(Clone, Copy)]
+struct Source {
+    parameter: Parameter,
+    element: ElementType,
+    memory: Memory,
+}
+
+/// A matrix in global memory.
+struct Matrix<'c> {
+    /// Its first element.
+    start: PointerValue<'c>,
+    /// Where the lane's first pair would lie.
+    lane: PointerValue<'c>,
+    line_bytes: u64,
+    element_bytes: u64,
+}
+
+impl<'c> Matrix<'c> {
+    fn address(&self, e: &Emitter<'c>, (row, column): (u32, u32)) -> PointerValue<'c> {
+        let bytes = u64::from(row) * self.line_bytes + u64::from(column) * self.element_bytes;
+        e.offset(self.lane, e.i64(bytes))
+    }
+}
+
+/// Which of a warp's buffers comes next.
+struct Buffers {
+    /// Buffers filled so far for this tile.
+    filled: u32,
+    per_tile: u32,
+}
+
+impl Buffers {
+    /// The next buffer, and how many copies may still be under way when it is filled: the other buffer's, unless the
+    /// tile before ended with this one.
+    fn next(&mut self) -> (u32, u32) {
+        let index = self.filled % PANELS;
+        let repeats = self.filled == 0 && !self.per_tile.is_multiple_of(PANELS);
+        self.filled += 1;
+        (index, if repeats { 0 } else { PANELS - 1 })
+    }
+}
+
+/// Waits until at most so many of the thread's copies still read shared memory.
+fn await_reads(e: &Emitter<'_>, under_way: u32) {
+    let name = "llvm.nvvm.cp.async.bulk.wait.group.read";
+    e.call(name, &[], &[e.i32(under_way).into()]);
+}

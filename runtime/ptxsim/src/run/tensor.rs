@@ -1,0 +1,346 @@
+//! Copies by the tensor memory accelerator (PTX ISA, "cp.async.bulk.tensor").
+//!
+//! A load completes bytes of a barrier; with late delivery it arrives only when no warp can go on without it, and the one
+//! that was started last comes first. A store reads shared memory until its thread waits for that, at the latest.
+
+use super::block::{Block, Step};
+use super::warp::{LANES, Warp, each};
+use super::{Delivery, PARAMETER_WINDOW};
+use crate::finding::FindingKind;
+use crate::instruction::{Operand, Operation};
+use crate::memory::{Fault, OpenMemory, check_alignment};
+use crate::shared::{UNDER_WAY, User};
+use crate::tensor_map::TensorMap;
+
+/// What boxes in shared memory are aligned to, in bytes.
+const BOX_ALIGNMENT: usize = 128;
+
+/// Bytes that are permuted as a whole.
+const CHUNK: usize = 16;
+
+/// A copy from global to shared memory under way.
+pub(super) struct Load {
+    /// Where the tensor map lies among the parameters.
+    map: u32,
+    place: Vec<i64>,
+    shared: u64,
+    /// The number of the barrier that it completes.
+    barrier: usize,
+    line: u32,
+    thread: u32,
+}
+
+/// A copy from shared to global memory under way.
+#[derive(Clone)]
+pub(super) struct Store {
+    map: u32,
+    place: Vec<i64>,
+    shared: u64,
+    /// Whether it adds to what is there.
+    adds: bool,
+    /// Whether it has read shared memory.
+    is_read: bool,
+    line: u32,
+}
+
+impl Block<'_> {
+    /// Bulk copies and what goes with them.
+    pub(super) fn copy_tensor(&mut self, warp: &mut Warp, memory: &OpenMemory, step: &Step<'_>) {
+        let operands = &step.instruction.operands;
+        match step.instruction.operation {
+            Operation::LoadTensor { .. } => {
+                let shared = self.read(warp, step, &operands[0]);
+                let barriers = self.read(warp, step, &operands[2]);
+                let (maps, places) = self.read_tensor(warp, step, &operands[1]);
+                for lane in each(step.lanes) {
+                    let place = places.iter().map(|index| index[lane] as i32 as i64);
+                    let target = (maps[lane], place.collect());
+                    let started =
+                        self.start_load(warp, step, lane, target, (shared[lane], barriers[lane]));
+                    match started {
+                        Ok(Some(load)) if self.delivery == Delivery::Eager => {
+                            self.finish_load(memory, &load);
+                        }
+                        Ok(Some(load)) => self.loads.push(load),
+                        Ok(None) => return,
+                        Err(fault) => return self.report(warp, step.instruction, lane, fault),
+                    }
+                }
+            }
+            Operation::StoreTensor { adds, .. } => {
+                let shared = self.read(warp, step, &operands[1]);
+                let (maps, places) = self.read_tensor(warp, step, &operands[0]);
+                for lane in each(step.lanes) {
+                    let place = places.iter().map(|index| index[lane] as i32 as i64);
+                    let target = (maps[lane], place.collect());
+                    let started = self.start_store(warp, step, lane, target, (shared[lane], adds));
+                    let done = started.and_then(|mut store| {
+                        if self.delivery == Delivery::Eager {
+                            self.perform_store(memory, &mut store)?;
+                        }
+                        Ok(store)
+                    });
+                    match done {
+                        Ok(store) => {
+                            if let Some(open) = warp.bulk[lane].last_mut() {
+                                open.push(store);
+                            }
+                        }
+                        Err(fault) => return self.report(warp, step.instruction, lane, fault),
+                    }
+                }
+            }
+            Operation::CommitBulk => {
+                for lane in each(step.lanes) {
+                    warp.bulk[lane].push(Vec::new());
+                }
+            }
+            // A store has written as soon as it has read, so both waits are one.
+            Operation::WaitBulk { .. } => {
+                if let Operand::Immediate(left) = operands[0] {
+                    for lane in each(step.lanes) {
+                        let finished = self.finish_groups(warp, memory, lane, left as usize);
+                        if let Err(fault) = finished {
+                            return self.report(warp, step.instruction, lane, fault);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The address of a tensor map and a place, for all lanes.
+    fn read_tensor(
+        &mut self,
+        warp: &Warp,
+        step: &Step<'_>,
+        operand: &Operand,
+    ) -> ([u64; LANES], Vec<[u64; LANES]>) {
+        let Operand::Tensor(map, place) = operand else {
+            return ([0; LANES], Vec::new());
+        };
+        let map = self.read(warp, step, map);
+        let place = place
+            .iter()
+            .map(|index| self.read(warp, step, index))
+            .collect();
+        (map, place)
+    }
+
+    /// Checks that there is a tensor map at an address, that a box is aligned, and gives the map's place among the
+    /// parameters with the box's bytes.
+    fn tensor_map(
+        &self,
+        (address, rank): (u64, usize),
+        shared: u64,
+    ) -> Result<(u32, usize), Fault> {
+        let place = address.wrapping_sub(PARAMETER_WINDOW);
+        let found = u32::try_from(place)
+            .ok()
+            .and_then(|place| Some((place, self.maps.get(&place)?)));
+        let Some((place, map)) = found else {
+            let message = format!("there is no tensor map at {address:#x}");
+            return Err((FindingKind::OutOfBounds, message));
+        };
+        if map.extents.len() != rank {
+            let message = format!(
+                "a tensor map of {} dimensions is used with {rank}",
+                map.extents.len()
+            );
+            return Err((FindingKind::OutOfBounds, message));
+        }
+        check_alignment(shared, BOX_ALIGNMENT)?;
+        Ok((place, map.box_bytes()))
+    }
+
+    fn start_load(
+        &mut self,
+        warp: &Warp,
+        step: &Step<'_>,
+        lane: usize,
+        (address, place): (u64, Vec<i64>),
+        (shared, barrier): (u64, u64),
+    ) -> Result<Option<Load>, Fault> {
+        let (map, bytes) = self.tensor_map((address, place.len()), shared)?;
+        let Some(barrier) = self.fenced_barrier_at(warp, step, (barrier, lane)) else {
+            return Ok(None);
+        };
+        let user = User {
+            asynchronous: true,
+            ..warp.user(lane)
+        };
+        let writer = self.copies_of(barrier);
+        let mut faults = Vec::new();
+        self.shared
+            .start_copy(user, (shared, bytes), writer, &mut faults)?;
+        self.report_all(warp, step, lane, faults);
+        self.counters.tensor_copies += 1;
+        Ok(Some(Load {
+            map,
+            place,
+            shared,
+            barrier,
+            line: step.instruction.line,
+            thread: warp.thread(lane),
+        }))
+    }
+
+    /// Lets a load arrive.
+    pub(super) fn finish_load(&mut self, memory: &OpenMemory, load: &Load) {
+        let maps = self.maps;
+        let Some(map) = maps.get(&load.map) else {
+            return;
+        };
+        let width = (map.box_extents[0] * map.element_bytes) as usize;
+        let mut all_written = true;
+        let mut line_bytes = vec![0; width];
+        for (number, line) in map.lines(&load.place).enumerate() {
+            line_bytes.fill(0);
+            if line.elements > 0 {
+                let first = line.skipped * map.element_bytes as usize;
+                let count = line.elements * map.element_bytes as usize;
+                match memory.read(line.address, &mut line_bytes[first..first + count]) {
+                    Ok(written) => all_written &= written,
+                    Err(fault) => return self.add_finding(load.line, load.thread, fault),
+                }
+            }
+            for (index, chunk) in line_bytes.chunks(CHUNK).enumerate() {
+                let address = load.shared + (number * width + index * CHUNK) as u64;
+                self.shared.place(map.swizzle.apply(address), chunk);
+            }
+        }
+        if !all_written {
+            let message = "global memory is copied before it is written".to_owned();
+            let fault = (FindingKind::Uninitialised, message);
+            self.add_finding(load.line, load.thread, fault);
+        }
+        let writer = (self.copies_of(load.barrier), self.phase_of(load.barrier));
+        let bytes = map.box_bytes();
+        self.shared.finish_copy(writer, (load.shared, bytes), true);
+        self.bytes_came(load.barrier, bytes);
+    }
+
+    fn start_store(
+        &mut self,
+        warp: &Warp,
+        step: &Step<'_>,
+        lane: usize,
+        (address, place): (u64, Vec<i64>),
+        (shared, adds): (u64, bool),
+    ) -> Result<Store, Fault> {
+        let (map, bytes) = self.tensor_map((address, place.len()), shared)?;
+        if adds
+            && self
+                .maps
+                .get(&map)
+                .is_some_and(|map| map.element_bytes != 4)
+        {
+            let message = "only elements of four bytes are added up".to_owned();
+            return Err((FindingKind::OutOfBounds, message));
+        }
+        let user = User {
+            asynchronous: true,
+            ..warp.user(lane)
+        };
+        let mut faults = Vec::new();
+        self.shared
+            .start_reads(user, UNDER_WAY, (&[shared], bytes), &mut faults)?;
+        self.report_all(warp, step, lane, faults);
+        self.counters.tensor_copies += 1;
+        Ok(Store {
+            map,
+            place,
+            shared,
+            adds,
+            is_read: false,
+            line: step.instruction.line,
+        })
+    }
+
+    /// Reads shared memory and writes what lies within the tensor.
+    fn perform_store(&mut self, memory: &OpenMemory, store: &mut Store) -> Result<(), Fault> {
+        if std::mem::replace(&mut store.is_read, true) {
+            return Ok(());
+        }
+        let maps = self.maps;
+        let Some(map) = maps.get(&store.map) else {
+            return Ok(());
+        };
+        let width = (map.box_extents[0] * map.element_bytes) as usize;
+        let mut bytes = vec![0; width];
+        for (number, line) in map.lines(&store.place).enumerate() {
+            if line.elements == 0 {
+                continue;
+            }
+            for (index, chunk) in bytes.chunks_mut(CHUNK).enumerate() {
+                let address = store.shared + (number * width + index * CHUNK) as u64;
+                let address = map.swizzle.apply(address);
+                chunk.copy_from_slice(self.shared.peek(address, chunk.len()));
+            }
+            let first = line.skipped * map.element_bytes as usize;
+            let count = line.elements * map.element_bytes as usize;
+            let bytes = &mut bytes[first..first + count];
+            if store.adds {
+                add_to(memory, line.address, bytes)?;
+            }
+            memory.write(line.address, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a lane's oldest groups until only so many that are committed are left.
+    fn finish_groups(
+        &mut self,
+        warp: &mut Warp,
+        memory: &OpenMemory,
+        lane: usize,
+        left: usize,
+    ) -> Result<(), Fault> {
+        let committed = warp.bulk[lane].len() - 1;
+        for group in 0..committed.saturating_sub(left) {
+            for index in 0..warp.bulk[lane][group].len() {
+                let mut store = warp.bulk[lane][group][index].clone();
+                self.perform_store(memory, &mut store)?;
+                let bytes = self.maps.get(&store.map).map_or(0, TensorMap::box_bytes);
+                self.shared
+                    .finish_reads(warp.user(lane), (&[store.shared], bytes));
+                warp.bulk[lane][group][index] = store;
+            }
+        }
+        warp.bulk[lane].drain(..committed.saturating_sub(left));
+        Ok(())
+    }
+
+    /// What is still under way when the block ends: its shared memory is given to others, so a store that still reads it
+    /// is a fault.
+    pub(super) fn finish_stores(&mut self, warps: &mut [Warp], memory: &OpenMemory) {
+        for warp in warps {
+            for lane in 0..LANES {
+                let groups = std::mem::take(&mut warp.bulk[lane]);
+                for mut store in groups.into_iter().flatten() {
+                    let message = "the block ends while a copy reads its shared memory".to_owned();
+                    let fault = (FindingKind::InFlight, message);
+                    self.add_finding(store.line, warp.thread(lane), fault);
+                    if let Err(fault) = self.perform_store(memory, &mut store) {
+                        self.add_finding(store.line, warp.thread(lane), fault);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the single-precision numbers in memory to those in a buffer.
+fn add_to(memory: &OpenMemory, address: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+    let mut existing = vec![0; bytes.len()];
+    if !memory.read(address, &mut existing)? {
+        let message = "numbers are added to memory that holds none".to_owned();
+        return Err((FindingKind::Uninitialised, message));
+    }
+    for (new, old) in bytes.chunks_exact_mut(4).zip(existing.chunks_exact(4)) {
+        let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        new.copy_from_slice(&(number(old) + number(new)).to_le_bytes());
+    }
+    Ok(())
+}
