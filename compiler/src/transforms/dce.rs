@@ -9,7 +9,7 @@
 //! A load that nobody reads goes; a store or an accumulation stays, and so does every collective: the other ranks of its group wait for it.
 
 use raddle_dialect::ir::{Module, OpId, Rewriter};
-use raddle_dialect::ops::Effects;
+use raddle_dialect::ops::{Effects, meets_others};
 
 use crate::pass::{Anchor, Failed, Pass, PassCx, PassDef};
 
@@ -61,7 +61,12 @@ pub fn is_dead(module: &Module, op: OpId) -> bool {
     let Some(def) = module.def_of(op) else {
         return false;
     };
-    matches!(def.effects, Effects::Pure | Effects::Reads | Effects::Draws)
+    let silent = match def.effects {
+        Effects::Pure | Effects::Reads | Effects::Draws => true,
+        Effects::Communicates => !meets_others(module, op),
+        _ => false,
+    };
+    silent
         && !def.traits.terminator
         && !def.traits.symbol
         && module.regions(op).is_empty()

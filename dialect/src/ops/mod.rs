@@ -25,6 +25,7 @@ pub mod lookup;
 pub mod normalisation;
 pub mod optimizers;
 mod parts;
+mod place;
 pub mod reduce;
 pub mod rms_norm;
 mod rules;
@@ -52,6 +53,7 @@ pub use gradient::{
 pub use groups::{OPERAND_SEGMENTS, RESULT_SEGMENTS, SegmentError, segments};
 pub use infer::{InferCx, Request, infer};
 pub use irdl::irdl;
+pub use place::{depends_on_rank, meets_others};
 pub use rules::{LayoutCall, LayoutCx, Operand, layouts};
 pub use scopes::{Scope, Scopes};
 

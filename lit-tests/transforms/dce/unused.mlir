@@ -28,6 +28,16 @@ module {
       return
     }
 
+    // A loss over no axes meets nobody; one over the vocabulary's axes does.
+    // CHECK-LABEL: func.func @losses
+    // CHECK-NEXT: dist.softmax_cross_entropy %{{.*}}, %{{.*}} over ["mp"]
+    // CHECK-NEXT: return
+    func.func @losses(%x: tensor<2x4xf32>, %labels: tensor<2xi64>) {
+      %0:2 = dist.softmax_cross_entropy %x, %labels : (tensor<2x4xf32>, tensor<2xi64>) -> (tensor<2xf32>, tensor<2x4xf32>)
+      %1:2 = dist.softmax_cross_entropy %x, %labels over ["mp"] : (tensor<2x4xf32>, tensor<2xi64>) -> (tensor<2xf32>, tensor<2x4xf32>)
+      return
+    }
+
     // CHECK-LABEL: func.func @added
     // CHECK-NEXT: dist.accumulate @w
     // CHECK-NEXT: return

@@ -176,6 +176,7 @@ fn record(
     options: Options,
 ) -> Result<Record, RuntimeError> {
     let mut machine = Machine::new(program, mode);
+    let vocabularies = state::vocabularies(origin);
     let places = Places::new(program.mesh(), origin.mesh());
     for rank in 0..program.mesh().ranks() {
         let before = places.nearest(rank);
@@ -195,7 +196,8 @@ fn record(
     for step in 0..options.steps {
         let feed = |wanted: &Wanted| {
             let salt = step * microbatches.unwrap_or(1) + wanted.microbatch;
-            let input = state::input(program, wanted, options.seed, salt as u64);
+            let numbers = (options.seed, salt as u64);
+            let input = state::input(program, &vocabularies, wanted, numbers);
             input.map(|t| keep(t, mode))
         };
         let returned = machine.step(&feed, &mut trace)?;

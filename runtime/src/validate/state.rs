@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 
-use raddle_bundle::{Global, Layout, Reg, Source, TensorType, Value};
+use raddle_bundle::{Global, Instr, Layout, Reg, Source, TensorType, Value};
 use raddle_dialect::DType;
 use raddle_dialect::mesh::Mesh;
 use raddle_dialect::reference::{Tensor, random};
@@ -21,6 +21,8 @@ pub(super) enum Draw {
     Signed,
     /// Uniform in this interval.
     Within(f64, f64),
+    /// Whole numbers below this one.
+    Below(usize),
     /// Nothing but zeros: a sum over micro-batches that has not begun.
     Zero,
 }
@@ -68,21 +70,97 @@ fn draw_for(op: &str, operand: &str) -> Option<Draw> {
     })
 }
 
+/// By input: how many rows the table or vocabulary has that it counts through.
+pub(super) fn vocabularies(program: &Program) -> HashMap<&str, usize> {
+    let mut sizes = HashMap::new();
+    for function in program.classes().iter().flat_map(|c| &c.functions) {
+        let mut holds: HashMap<Reg, &str> = HashMap::new();
+        let mut shapes: HashMap<Reg, &[usize]> = HashMap::new();
+        for param in &function.plain.params {
+            shapes.insert(param.reg, &param.ty.shape);
+            if let Source::Input(name) = &param.source {
+                holds.insert(param.reg, name);
+            }
+        }
+        for (instr, groups) in function.instrs() {
+            shapes.extend(instr.results.iter().map(|(reg, ty)| (*reg, &ty.shape[..])));
+            if MOVES.contains(&&*instr.op)
+                && let Some(&name) = instr.operands.first().and_then(|reg| holds.get(reg))
+            {
+                holds.extend(instr.results.iter().map(|(reg, _)| (*reg, name)));
+            }
+            let operand = |group: &str| {
+                let at = groups.iter().position(|g| *g == group)?;
+                instr.operands.get(at)
+            };
+            let (counted, pieces) = match &*instr.op {
+                "dist.embedding" => ("ids", operand("table").and_then(|r| shapes.get(r)?.first())),
+                "dist.softmax_cross_entropy" => (
+                    "labels",
+                    operand("logits").and_then(|r| shapes.get(r)?.last()),
+                ),
+                _ => continue,
+            };
+            let name = operand(counted).and_then(|reg| holds.get(reg));
+            if let (Some(&name), Some(&extent)) = (name, pieces) {
+                let size = sizes.entry(name).or_insert(usize::MAX);
+                *size = extent
+                    .saturating_mul(ranks_over(program.mesh(), instr))
+                    .min(*size);
+            }
+        }
+    }
+    sizes
+}
+
+/// Ops whose results hold elements of their first operand.
+const MOVES: &[&str] = &[
+    "dist.cast",
+    "dist.identity",
+    "dist.reshape",
+    "dist.transpose",
+    "dist.slice",
+    "dist.split",
+    "dist.all_gather",
+];
+
+/// Number of ranks over an instruction's `axes`.
+fn ranks_over(mesh: &Mesh, instr: &Instr) -> usize {
+    let Some(Value::List(axes)) = instr.attrs.get("axes") else {
+        return 1;
+    };
+    let size = |axis: &Value| match axis {
+        Value::Str(name) => mesh.axis(name).map_or(1, |at| mesh.sizes()[at]),
+        _ => 1,
+    };
+    axes.iter().map(size).product()
+}
+
 /// A rank's random value of a global.
 pub(super) fn global(mesh: &Mesh, rank: usize, global: &Global, draw: Draw, seed: u64) -> Tensor {
     let place = place(mesh, rank, &global.layout);
     random(&global.ty, draw, &(seed, "global", &global.name, place))
 }
 
-/// The random data that a function takes; `salt` numbers the micro-batches of all steps.
-pub(super) fn input(program: &Program, wanted: &Wanted, seed: u64, salt: u64) -> Option<Tensor> {
+/// The random data that a function takes; `salt` numbers the micro-batches of all steps. What counts through a vocabulary reaches all
+/// of it.
+pub(super) fn input(
+    program: &Program,
+    vocabularies: &HashMap<&str, usize>,
+    wanted: &Wanted,
+    (seed, salt): (u64, u64),
+) -> Option<Tensor> {
     let param = &wanted.function.plain.params[wanted.param];
     let Source::Input(name) = &param.source else {
         return None;
     };
     let place = place(program.mesh(), wanted.rank, &param.layout);
     let key = (seed, "input", name, salt, place);
-    Some(random(&param.ty, Draw::Signed, &key))
+    let draw = match vocabularies.get(name.as_str()) {
+        Some(&size) => Draw::Below(size),
+        None => Draw::Signed,
+    };
+    Some(random(&param.ty, draw, &key))
 }
 
 /// The rank's coordinates on the axes over which values of this layout differ.
@@ -112,6 +190,7 @@ fn random(ty: &TensorType, draw: Draw, key: &impl Hash) -> Tensor {
         match draw {
             Draw::Zero => 0.0,
             _ if dtype == DType::Bool => f64::from(unit < 0.5),
+            Draw::Below(size) => (unit * size as f64).floor(),
             _ if !dtype.is_float() => (unit * 4.0).floor(),
             Draw::Signed => 2.0 * unit - 1.0,
             Draw::Within(low, high) => low + (high - low) * unit,

@@ -11,7 +11,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use raddle_dialect::ir::{Attr, OpId, ValueId};
-use raddle_dialect::ops::Effects;
+use raddle_dialect::ops::{Effects, depends_on_rank};
 
 use super::facts::Facts;
 
@@ -395,8 +395,8 @@ impl FlowWalk<'_, '_> {
             };
             let name = module.name_str(op);
             match module.def_of(op).map_or(Effects::Opaque, |d| d.effects) {
-                // A slice may start at the rank's own place.
-                Effects::Pure if name == "dist.slice" => return false,
+                // A slice may start at the rank's own place, a lookup be in its own rows.
+                Effects::Pure if depends_on_rank(module, op) => return false,
                 Effects::Pure => list.extend(module.operands(op)),
                 Effects::Reads => {
                     let global = module.attr(op, "global").and_then(|g| self.facts.global(g));
