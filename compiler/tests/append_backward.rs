@@ -164,6 +164,7 @@ fn decoders_have_the_gradients_of_their_losses() {
             mesh: mesh(dp, mp),
             sequence_parallel,
             tied,
+            layers: 1,
             ..small(Model::Gpt)
         });
     }

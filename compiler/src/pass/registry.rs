@@ -2,7 +2,7 @@
 
 use super::PassDef;
 use crate::transforms::{
-    append_backward, canonicalize, cse, dce, fuse_linear, infer_stages, lower_to_linalg,
+    append_backward, apply_amp, canonicalize, cse, dce, fuse_linear, infer_stages, lower_to_linalg,
     partition_stages, promote_linear, schedule_pipeline, split_backward,
 };
 
@@ -11,6 +11,7 @@ pub static ALL: &[&PassDef] = &[
     &canonicalize::DEF,
     &cse::DEF,
     &dce::DEF,
+    &apply_amp::DEF,
     &append_backward::DEF,
     &promote_linear::DEF,
     &fuse_linear::DEF,
@@ -24,6 +25,12 @@ pub static ALL: &[&PassDef] = &[
 /// The pass of this name.
 pub fn find(name: &str) -> Option<&'static PassDef> {
     ALL.iter().copied().find(|def| def.name == name)
+}
+
+/// Whether a pass makes another program on purpose: one that trains where there was one that only computed a loss. All other passes keep
+/// the meaning, and `--validate-each` holds them to it.
+pub fn changes_meaning(def: &PassDef) -> bool {
+    std::ptr::eq(def, &append_backward::DEF)
 }
 
 /// The closest name to one that is unknown, if any is close.

@@ -1,6 +1,7 @@
 //! The passes, one file or folder each. [`registry`](crate::pass::registry) lists them.
 
 pub mod append_backward;
+pub mod apply_amp;
 pub mod canonicalize;
 pub mod cse;
 pub mod dce;

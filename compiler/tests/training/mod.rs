@@ -64,20 +64,30 @@ pub fn bundle(spec: &Spec, pipeline: &str) -> Bundle {
     })
 }
 
-/// A program on the reference device, in doubles.
+/// A program on the reference device.
 pub struct Run<'p> {
     program: &'p Program,
     machine: Machine<'p>,
+    mode: Mode,
 }
 
 impl<'p> Run<'p> {
     /// Runs `init`, then sets some globals.
     pub fn new(program: &'p Program, whole: &Whole) -> Self {
-        let mut machine = Machine::new(program, Mode::Exact);
+        Self::in_mode(program, whole, Mode::Exact)
+    }
+
+    /// Likewise, in doubles or rounded.
+    pub fn in_mode(program: &'p Program, whole: &Whole, mode: Mode) -> Self {
+        let mut machine = Machine::new(program, mode);
         machine
             .run(FunctionKind::Init, &[], &mut ())
             .unwrap_or_else(|e| panic!("init: {e}"));
-        let mut run = Self { program, machine };
+        let mut run = Self {
+            program,
+            machine,
+            mode,
+        };
         run.set(whole);
         run
     }
@@ -88,7 +98,12 @@ impl<'p> Run<'p> {
         for rank in 0..mesh.ranks() {
             for global in &self.program.class_of(rank).globals {
                 if let Some(value) = whole.get(&global.name) {
-                    let piece = cut(value, &global.layout, mesh, rank);
+                    let dtype = DType::parse(&global.ty.dtype).expect("a known type");
+                    let piece = cut(value, &global.layout, mesh, rank).with_dtype(dtype);
+                    let piece = match self.mode {
+                        Mode::Exact => piece,
+                        Mode::Rounded => piece.rounded(),
+                    };
                     self.machine.set_global(rank, &global.name, piece);
                 }
             }

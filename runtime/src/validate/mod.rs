@@ -13,6 +13,7 @@ mod trace;
 use std::collections::{BTreeMap, HashMap};
 
 use raddle_bundle::{Bundle, FunctionKind};
+use raddle_dialect::DType;
 use raddle_dialect::reference::Tensor;
 
 pub use init::check_init;
@@ -187,6 +188,9 @@ fn record(
                 Some(known) => state::global(origin.mesh(), before, known, draw, options.seed),
                 None => state::global(program.mesh(), rank, global, draw, options.seed),
             };
+            // Nor does a narrower type change what it means.
+            let dtype = DType::parse(&global.ty.dtype).unwrap_or(value.dtype);
+            let value = value.with_dtype(dtype);
             machine.set_global(rank, &global.name, keep(value, mode));
         }
     }

@@ -6,7 +6,7 @@ use raddle_dialect::{DType, Error, TensorType};
 
 use super::globals::{Global, Globals, NewGlobal, Start, function, load, one, store};
 use super::options::{Options, Scaling};
-use super::program::{NUMBERS, Step, unread};
+use super::program::{NUMBERS, Step, warn_unread};
 use super::reverse::Reverse;
 use crate::pass::PassCx;
 
@@ -34,7 +34,10 @@ pub type Errors = Vec<(OpId, Error)>;
 impl Training<'_, '_, '_> {
     /// Does everything; gives what stood in the way.
     pub fn run(&mut self, cx: &mut PassCx) -> Errors {
-        let errors = self.globals.parameters(self.builder, &self.step.parameters);
+        let mut errors = Vec::new();
+        for parameters in [&self.step.parameters, &self.step.unread] {
+            errors.extend(self.globals.parameters(self.builder, parameters));
+        }
         if !errors.is_empty() {
             return errors;
         }
@@ -65,7 +68,7 @@ impl Training<'_, '_, '_> {
                 Some(value) => gradients.push(Gradient { parameter, value }),
                 None => {
                     let module = self.builder.rewriter.module();
-                    unread(module, &step.parameters[parameter], cx);
+                    warn_unread(module, &step.parameters[parameter], cx);
                 }
             }
         }
@@ -91,9 +94,10 @@ impl Training<'_, '_, '_> {
         self.builder.marks = [role].into_iter().chain(stage).collect();
     }
 
-    /// Whether the loss is scaled.
+    /// Whether the loss is scaled. Gradients that nothing updates with are not.
     pub fn scaling(&self) -> Scaling {
         match self.options.scaling {
+            _ if self.options.optimizer.is_none() => Scaling::None,
             Scaling::Auto => self.step.scaling,
             scaling => scaling,
         }

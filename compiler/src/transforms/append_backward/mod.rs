@@ -74,10 +74,10 @@ impl Pass for AppendBackward {
         let mut found = false;
         let mut failed = false;
         for class in classes {
-            match self.class(module, class, cx) {
-                Ok(done) => found |= done,
-                Err(Failed) => failed = true,
-            }
+            found |= module
+                .block_ops(module.body(class))
+                .any(|op| module.str_attr(op, "dist.kind") == Some("step"));
+            failed |= self.class(module, class, cx).is_err();
         }
         if failed {
             return Err(Failed);
@@ -93,10 +93,9 @@ impl Pass for AppendBackward {
 }
 
 impl AppendBackward {
-    /// Whether the class has a step.
-    fn class(&self, module: &mut Module, class: OpId, cx: &mut PassCx) -> Result<bool, Failed> {
+    fn class(&self, module: &mut Module, class: OpId, cx: &mut PassCx) -> Result<(), Failed> {
         let Some(step) = Step::find(module, class, &self.options, cx)? else {
-            return Ok(false);
+            return Ok(());
         };
         let layouts = match Layouts::of(module, step.function) {
             Ok(layouts) => layouts,
@@ -113,6 +112,19 @@ impl AppendBackward {
             return Err(Failed);
         }
         let mut layouts = layouts.into_values();
+        if !layouts.contains_key(&step.loss) {
+            let unknown = step.unknown(module, &layouts);
+            for &op in &unknown {
+                let what = match module.def_of(op).is_some_and(|def| def.gradient.is_some()) {
+                    true => ("E0345", "does not say how its results are spread"),
+                    false => ("E0319", "has no gradient"),
+                };
+                report(module, op, &raddle_dialect::Error::op(what.0, what.1), cx);
+            }
+            if !unknown.is_empty() {
+                return Err(Failed);
+            }
+        }
         let Some(means) = step.means(module, &layouts, cx) else {
             return Err(Failed);
         };
@@ -143,7 +155,7 @@ impl AppendBackward {
             }
         }
         match errors.is_empty() {
-            true => Ok(true),
+            true => Ok(()),
             false => Err(Failed),
         }
     }

@@ -35,8 +35,10 @@ pub struct Step {
     /// The function's `func.return`.
     pub end: OpId,
     pub loss: ValueId,
-    /// In the order of their declarations.
+    /// Those that it reads, in the order of their declarations.
     pub parameters: Vec<Parameter>,
+    /// Those that it does not read.
+    pub unread: Vec<Parameter>,
     pub mesh: Mesh,
     pub microbatches: i64,
     /// What apply-amp asks for (`dist.loss_scaling`).
@@ -98,9 +100,11 @@ impl Step {
                 return fail(cx, "E0622", end, message, help);
             }
         };
-        let parameters = parameters(module, class, block, &mesh);
-        for parameter in parameters.iter().filter(|p| p.loads.is_empty()) {
-            unread(module, parameter, cx);
+        let (unread, parameters): (Vec<_>, Vec<_>) = parameters(module, class, block, &mesh)
+            .into_iter()
+            .partition(|p| p.loads.is_empty());
+        for parameter in &unread {
+            warn_unread(module, parameter, cx);
         }
         let scaling = module.str_attr(function, "dist.loss_scaling");
         Ok(Some(Self {
@@ -109,10 +113,8 @@ impl Step {
             block,
             end,
             loss,
-            parameters: parameters
-                .into_iter()
-                .filter(|p| !p.loads.is_empty())
-                .collect(),
+            parameters,
+            unread,
             mesh,
             microbatches: module
                 .i64_attr(class, "dist.microbatches")
@@ -120,6 +122,16 @@ impl Step {
                 .max(1),
             scaling: scaling.map_or(Scaling::None, Scaling::parse),
         }))
+    }
+
+    /// The ops from which on it is not known how values are spread: those without a rule for it.
+    pub fn unknown<'m>(&self, module: &'m Module, layouts: &'m ValueLayouts) -> Vec<OpId> {
+        let is_known = |value: &ValueId| layouts.contains_key(value);
+        let ops = module.block_ops(self.block);
+        ops.filter(|&op| {
+            module.operands(op).all(|v| is_known(&v)) && !module.results(op).all(|v| is_known(&v))
+        })
+        .collect()
     }
 
     /// Axes along which the loss is a partial mean; none, after reporting it, if the loss is spread in a way that cannot be
@@ -263,7 +275,7 @@ pub fn global_layout(module: &Module, op: OpId, mesh: &Mesh, rank: usize) -> Opt
 }
 
 /// Says that a parameter gets no gradient.
-pub fn unread(module: &Module, parameter: &Parameter, cx: &mut PassCx) {
+pub fn warn_unread(module: &Module, parameter: &Parameter, cx: &mut PassCx) {
     let message = format!(
         "the loss does not depend on parameter @{}, so nothing updates it",
         parameter.name
