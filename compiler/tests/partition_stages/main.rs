@@ -6,7 +6,10 @@
 
 mod graphs;
 mod handmade;
+mod imported;
 mod models;
+#[path = "../paddle_files/mod.rs"]
+mod paddle_files;
 #[path = "../programs/mod.rs"]
 mod programs;
 #[path = "../training/mod.rs"]

@@ -166,6 +166,33 @@ fn on_a_mesh_with_a_cut_sequence() {
 }
 
 #[test]
+fn amp_with_found_infs_across_stages() {
+    let spec = Spec {
+        tied: Tied::Yes,
+        microbatches: 2,
+        batch: 2,
+        ..gpt()
+    };
+    for amp in [
+        "apply-amp{level=o1 dtype=bf16},append-backward{clip=global-norm}",
+        "apply-amp{level=o1 dtype=f16},append-backward{clip=global-norm decr-every=1}",
+        "apply-amp{level=o2 dtype=bf16},append-backward{master-grad=true}",
+        "apply-amp{level=o2 dtype=f16},append-backward",
+    ] {
+        let trained = passed(forward(&spec), amp);
+        for (stages, chunks) in [(3, 1), (2, 2)] {
+            let cut = Cut {
+                stages,
+                chunks,
+                split: true,
+                placement: "loop",
+            };
+            keeps_its_meaning(&trained, &cut, 7);
+        }
+    }
+}
+
+#[test]
 fn without_a_sum_over_stages_every_bit_is_the_same() {
     let trained = passed(forward(&mlp()), "append-backward{optimizer=adamw}");
     let cut = Cut {

@@ -58,11 +58,12 @@ impl Pass for InferStages {
             .block_ops(module.body(target))
             .filter(|&op| module.is(op, "builtin.module"))
             .filter_map(|class| module.find_symbol(class, "step"))
+            .filter(|&step| !is_cut(module, step))
             .collect();
         if classes.is_empty() {
             let loc = module.loc(target);
             cx.remark("R0643", loc, || {
-                "no stages: no rank class has a step".into()
+                "no stages: no rank class has a step that is not cut already".into()
             });
             return Ok(());
         }
@@ -89,6 +90,12 @@ impl Pass for InferStages {
         }
         Ok(())
     }
+}
+
+/// Whether a step sends or receives: it is one stage's program.
+fn is_cut(module: &Module, step: OpId) -> bool {
+    let mut ops = module.walk(step);
+    ops.any(|op| matches!(module.name_str(op), "dist.send" | "dist.recv"))
 }
 
 impl InferStages {

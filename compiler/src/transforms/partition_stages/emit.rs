@@ -4,14 +4,18 @@
 use std::sync::Arc;
 
 use raddle_dialect::ir::{
-    Attr, BlockId, CloneMap, Context, Loc, OpId, Position, Rewriter, Type, ValueId,
+    Attr, AttrData, BlockId, CloneMap, Context, Loc, Module, OpId, Position, Rewriter, Type,
+    ValueId,
 };
+use raddle_dialect::mesh::Mesh;
+use raddle_dialect::ops::transfer::RECEIVED;
 use rustc_hash::FxHashMap;
 
 use super::flow::{Flow, Place, Reach, Site};
 use super::layout::Pipeline;
 use super::ranks::Ranks;
 use super::shares::{Form, Reduction, Region, SMALL, Share, Shares, Whereabouts, Whole, elements};
+use crate::analysis::layouts::Layouts;
 use crate::analysis::stages::STAGE;
 use crate::analysis::step::Role;
 
@@ -29,6 +33,30 @@ pub(super) struct Emitter<'r, 'm, 'p> {
     pub tags: &'r mut i64,
     /// The role of what is added outside the forward and backward passes.
     pub role: Option<Role>,
+    /// How the values of the function are spread: noted on what is received.
+    pub spread: &'p Spread,
+}
+
+/// How the values of a function are spread over the mesh.
+pub(super) struct Spread {
+    layouts: Option<Layouts>,
+    mesh: Option<Mesh>,
+}
+
+impl Spread {
+    /// What is known of a function's values.
+    pub fn of(module: &Module, function: OpId) -> Self {
+        Self {
+            layouts: Layouts::of(module, function).ok(),
+            mesh: Mesh::of(module, function).ok(),
+        }
+    }
+
+    fn note(&self, cx: &Context, value: ValueId) -> Option<(&'static str, Attr)> {
+        let layout = self.layouts.as_ref()?.get(value)?;
+        let data = layout.to_data(cx, self.mesh.as_ref()?)?;
+        Some((RECEIVED, cx.attr(AttrData::Layout(data))))
+    }
 }
 
 /// A value on its way from one rank to another.
@@ -114,7 +142,8 @@ impl Emitter<'_, '_, '_> {
             }
             attrs
         };
-        let attrs = [attrs(peer(hop.to), send), attrs(peer(hop.from), recv)];
+        let mut attrs = [attrs(peer(hop.to), send), attrs(peer(hop.from), recv)];
+        attrs[1].extend(self.spread.note(&cx, hop.value));
         self.at(hop.from);
         self.rewriter
             .build("dist.send", loc, &[local], &[], &attrs[0]);

@@ -26,7 +26,7 @@ mod ranks;
 mod shares;
 mod ties;
 
-use raddle_dialect::diag::{Diagnostic, Severity};
+use raddle_dialect::diag::Diagnostic;
 use raddle_dialect::ir::{Module, OpId, Rewriter};
 use raddle_dialect::mesh::Mesh;
 
@@ -102,6 +102,29 @@ impl Pass for PartitionStages {
             Failed
         };
         let backward = BackwardJobs::of(module);
+        let (cut, classes): (Vec<_>, Vec<_>) = classes
+            .into_iter()
+            .map(|class| (class, index(module, class, &self.axis)))
+            .partition(|(_, index)| index.is_some());
+        for (class, index) in cut {
+            let outline = Outline {
+                class,
+                stage: index.unwrap_or(0),
+                backward,
+            };
+            let loc = module.loc(class);
+            cx.remark("R0640", loc, || {
+                format!(
+                    "jobs of a program that is cut along '{}' already",
+                    self.axis
+                )
+            });
+            outline_jobs(&mut Rewriter::new(module), &outline).map_err(|wrong| fail(cx, wrong))?;
+        }
+        let classes: Vec<_> = classes.into_iter().map(|c| c.0).collect();
+        if classes.is_empty() {
+            return checked(module).map_err(|wrong| fail(cx, wrong));
+        }
         let stages = stages(module, &classes).map_err(|wrong| fail(cx, wrong))?;
         let pipeline = self
             .pipeline(module, target, &stages)
@@ -133,12 +156,32 @@ impl Pass for PartitionStages {
                 outline_jobs(&mut rewriter, &outline).map_err(|wrong| fail(cx, wrong))?;
             }
         }
-        let wrong = jobs::check(module);
-        match wrong.iter().any(|d| d.severity == Severity::Error) {
-            true => Err(fail(cx, wrong)),
-            false => Ok(()),
-        }
+        checked(module).map_err(|wrong| fail(cx, wrong))
     }
+}
+
+/// The jobs go together.
+fn checked(module: &Module) -> Result<(), Vec<Diagnostic>> {
+    let wrong = jobs::check(module);
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong),
+    }
+}
+
+/// Where the ranks of a class are along an axis, if all of them are at one place: then it is a stage's program already.
+fn index(module: &Module, class: OpId, axis: &str) -> Option<u32> {
+    let cx = module.cx();
+    let sets = module
+        .attr(class, "dist.ranks")
+        .and_then(|a| cx.as_array(a))?;
+    let mut indices = sets.iter().map(|&set| {
+        let indices = cx.as_i64_array(cx.dict_get(set, axis)?)?;
+        let [only] = indices[..] else { return None };
+        u32::try_from(only).ok()
+    });
+    let first = indices.next()??;
+    indices.all(|i| i == Some(first)).then_some(first)
 }
 
 /// The classes that have a step.

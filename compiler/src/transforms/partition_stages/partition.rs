@@ -6,7 +6,7 @@ use raddle_dialect::ir::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::emit::{self, Emitter};
+use super::emit::{self, Emitter, Spread};
 use super::flow::Flow;
 use super::functions::{self, Signature};
 use super::layout::Pipeline;
@@ -224,6 +224,7 @@ impl Partition<'_> {
                 arguments[rank as usize].push(dict);
             }
         }
+        let spread = Spread::of(rewriter, functions.step);
         let mut emitter = Emitter {
             rewriter: &mut *rewriter,
             pipeline: self.pipeline,
@@ -232,6 +233,7 @@ impl Partition<'_> {
             parts: FxHashMap::default(),
             tags,
             role: Some(Role::Optimizer),
+            spread: &spread,
         };
         emitter.flow(&plan.flow);
         // What the step returns is read before the optimizer makes copies of its own.
@@ -287,6 +289,7 @@ impl Partition<'_> {
             };
             written.push(functions::create(rewriter, at, loc, &signature));
         }
+        let spread = Spread::of(rewriter, function);
         let mut emitter = Emitter {
             rewriter: &mut *rewriter,
             pipeline: self.pipeline,
@@ -295,6 +298,7 @@ impl Partition<'_> {
             parts: FxHashMap::default(),
             tags,
             role: (kind != "init").then_some(Role::Optimizer),
+            spread: &spread,
         };
         emitter.shares(region, shares);
         for (function, _) in written {
