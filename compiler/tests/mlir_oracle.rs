@@ -8,13 +8,14 @@ mod programs;
 use programs::{Clip, LossScaling, Optimizer, Spec, build};
 use raddle_bundle::FunctionKind;
 use raddle_compiler::bundle::lower;
+use raddle_compiler::generate::{self, Model, Tied};
 use raddle_compiler::interop::mlir::{
     Array, COMPILE_PIPELINE, Options, execute, from_bytecode, is_bytecode, run_pipeline,
     to_bytecode,
 };
 use raddle_dialect::DType;
 use raddle_dialect::diag::Diagnostics;
-use raddle_dialect::ir::{FloatKind, Verified, VerifyOptions, verify};
+use raddle_dialect::ir::{Context, FloatKind, Rewriter, Verified, VerifyOptions, verify};
 use raddle_dialect::reference::{Tensor, random};
 use raddle_dialect::syntax::{PrintOptions, print};
 use raddle_runtime::device::reference::{Machine, Mode, Program};
@@ -259,5 +260,39 @@ fn layers_of_transformers() {
     for (name, module) in mlir_layers::programs() {
         let difference = difference_of(&module);
         assert!(difference < 1e-5, "{name}: {difference:e}");
+    }
+}
+
+/// A generated decoder with its backward pass and optimizer: everything that trains a GPT, once through MLIR.
+#[test]
+fn a_training_step_of_a_decoder() {
+    for tied in [Tied::No, Tied::Yes] {
+        let spec = generate::Spec {
+            model: Model::Gpt,
+            layers: 1,
+            hidden: 8,
+            heads: 2,
+            vocab: 6,
+            seq: 4,
+            batch: 2,
+            mesh: vec![("dp".into(), 1), ("mp".into(), 1)],
+            tied,
+            ..generate::Spec::default()
+        };
+        let cx = Context::new();
+        let module = generate::generate(&cx, &spec).unwrap();
+        let mut diagnostics = Diagnostics::new();
+        let module = verify(module, VerifyOptions::default(), &mut diagnostics);
+        let module = module.unwrap_or_else(|_| panic!("{diagnostics:#?}"));
+        let pipeline = "builtin.module(append-backward{optimizer=adamw clip=global-norm})";
+        let (module, _) = programs::inspect::run(module, pipeline);
+        // Initial values are random, which the engine has no functions for.
+        let mut module = module.into_module();
+        let class = programs::inspect::classes(&module)[0].1;
+        let init = programs::inspect::function(&module, class, "init");
+        Rewriter::new(&mut module).erase(init);
+        let module = verify(module, VerifyOptions::default(), &mut diagnostics);
+        let difference = difference_of(&module.unwrap_or_else(|_| panic!("{diagnostics:#?}")));
+        assert!(difference < 1e-4, "{tied:?}: {difference:e}");
     }
 }

@@ -97,6 +97,11 @@ fn operation(text: &mut String, def: &OpDef) {
         ""
     };
     let _ = writeln!(text, "\nEffects: {effects}{order}.");
+    if let Some(why) = def.no_gradient {
+        let _ = writeln!(text, "\nGradient: none; {why}.");
+    } else if def.gradient.is_some() {
+        let _ = writeln!(text, "\nGradient: yes.");
+    }
 }
 
 fn groups(text: &mut String, title: &str, groups: &[Group]) {

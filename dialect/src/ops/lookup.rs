@@ -113,6 +113,7 @@ fn out_labels(positions: usize) -> Vec<Option<usize>> {
 fn layout_embedding(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     let group = cx.group()?;
     let positions = cx.args.one("ids")?.ty.rank();
+    cx.counts_pieces("table", 0, &group)?;
     let out = out_labels(positions);
     cx.per_axis(|ax| {
         let table = ax.term("table", vec![Some(ROWS), Some(FEATURES)])?;

@@ -131,6 +131,35 @@ impl<'a> LayoutCx<'a> {
         Ok(())
     }
 
+    /// The group's axes cut a dimension of an operand in mesh order, as the op counts its pieces.
+    pub(super) fn counts_pieces(
+        &self,
+        name: &str,
+        dim: usize,
+        group: &[usize],
+    ) -> Result<(), Error> {
+        let cut = self.args.one(name)?.layout.dims.get(dim);
+        let sizes = self.mesh.sizes();
+        let counted = cut
+            .into_iter()
+            .flatten()
+            .filter(|&&a| sizes[a] > 1 && group.contains(&a));
+        if counted.is_sorted() {
+            return Ok(());
+        }
+        let names: Vec<_> = group
+            .iter()
+            .map(|&a| self.mesh.axes()[a].as_str())
+            .collect();
+        Err(Error::op(
+            "E0343",
+            format!(
+                "counts the pieces of '{name}' in the order {}, in which they are not cut",
+                names.join(", ")
+            ),
+        ))
+    }
+
     /// The axes of the op's group, in mesh order.
     pub(super) fn group(&self) -> Result<Vec<usize>, Error> {
         self.mesh.axis_set(&self.attrs.strings("axes")?)

@@ -254,6 +254,8 @@ fn vocabulary(ax: &AxisCx, group: &[usize], logits: &'static str) -> Result<Term
 
 fn layout_loss(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     let group = cx.group()?;
+    let last = cx.args.one("logits")?.ty.rank() - 1;
+    cx.counts_pieces("logits", last, &group)?;
     cx.per_axis(|ax| {
         let logits = vocabulary(ax, &group, "logits")?.spread;
         let loss = match group.contains(&ax.axis) {
@@ -267,6 +269,7 @@ fn layout_loss(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
 fn layout_loss_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {
     let group = cx.group()?;
     let out = labels(cx.args.one("softmax")?.ty.rank());
+    cx.counts_pieces("softmax", out.len() - 1, &group)?;
     cx.per_axis(|ax| {
         let softmax = vocabulary(ax, &group, "softmax")?;
         let dloss = ax.term("dloss", out[..out.len() - 1].to_vec())?;

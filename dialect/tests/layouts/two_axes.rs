@@ -89,6 +89,60 @@ fn layouts_of_collectives() {
     assert_eq!((sent.on(dp), sent.on(mp)), (Spread::Replicated, cut));
 }
 
+/// A vocabulary over two axes is counted in mesh order, so it must be cut in that order.
+#[test]
+fn layouts_of_a_vocabulary_over_two_axes() {
+    let mesh = mesh();
+    let axes = vec![(
+        "axes",
+        Value::List(vec![Value::Str("mp".into()), Value::Str("dp".into())]),
+    )];
+    let lookup = |order: [usize; 2]| {
+        let table = Layout {
+            dims: vec![order.to_vec(), vec![]],
+            ..Layout::default()
+        };
+        let call = LayoutCall {
+            operands: &[
+                TensorType::new([3], DType::I64),
+                TensorType::new([2, 4], DType::F32),
+            ],
+            layouts: &[Layout::replicated(1), table],
+            attrs: &axes,
+            results: &[TensorType::new([3, 4], DType::F32)],
+            mesh: &mesh,
+        };
+        layouts(definition("dist.embedding"), &call).map_err(|e| e.code())
+    };
+    let sum = Spread::Partial(Reduction::Sum);
+    let out = &lookup([0, 1]).unwrap()[0];
+    assert_eq!((out.on(0), out.on(1)), (sum, sum));
+    assert_eq!(lookup([1, 0]), Err("E0343"));
+    let loss = |order: [usize; 2]| {
+        let logits = Layout {
+            dims: vec![vec![], order.to_vec()],
+            ..Layout::default()
+        };
+        let types = [
+            TensorType::new([3, 2], DType::F32),
+            TensorType::new([3], DType::I64),
+        ];
+        let call = LayoutCall {
+            operands: &types,
+            layouts: &[logits, Layout::replicated(1)],
+            attrs: &axes,
+            results: &[TensorType::new([3], DType::F32), types[0].clone()],
+            mesh: &mesh,
+        };
+        let found = layouts(definition("dist.softmax_cross_entropy"), &call);
+        found.map_err(|e| e.code())
+    };
+    let found = loss([0, 1]).unwrap();
+    assert!(found[0].is_replicated());
+    assert_eq!(found[1].dims[1], [0, 1]);
+    assert_eq!(loss([1, 0]), Err("E0343"));
+}
+
 /// A received value is spread as the op notes, and unknown without a note.
 #[test]
 fn layouts_of_received_values() {

@@ -233,8 +233,62 @@ extern "C" fn coordinate(_: i64) -> i64 {
     0
 }
 
+/// A memref of any rank: the rank, and a descriptor of two pointers, an offset, extents and strides.
+#[repr(C)]
+struct Unranked {
+    rank: i64,
+    descriptor: *const u64,
+}
+
+impl Unranked {
+    /// Address of the first element, extents, and strides in elements.
+    ///
+    /// # Safety
+    /// The descriptor has the rank's extents and strides.
+    unsafe fn parts(&self, element_bytes: usize) -> (*mut u8, &[u64], &[i64]) {
+        let rank = self.rank as usize;
+        // SAFETY: as the caller promises.
+        unsafe {
+            let first = (*self.descriptor.add(1) as *mut u8)
+                .offset(*self.descriptor.add(2) as isize * element_bytes as isize);
+            let extents = std::slice::from_raw_parts(self.descriptor.add(3), rank);
+            let strides = self.descriptor.add(3 + rank).cast::<i64>();
+            (first, extents, std::slice::from_raw_parts(strides, rank))
+        }
+    }
+}
+
+/// MLIR's own `memrefCopy`, which compiled code calls to copy between buffers that are not both in one piece.
+///
+/// # Safety
+/// Both point to memrefs of live buffers of one shape, with elements of this size, that do not overlap.
+unsafe extern "C" fn memref_copy(element_bytes: i64, from: *const Unranked, to: *const Unranked) {
+    let bytes = element_bytes as usize;
+    // SAFETY: as the caller promises, every offset that the extents and strides give lies in its buffer.
+    unsafe {
+        let (from, extents, from_strides) = (*from).parts(bytes);
+        let (to, _, to_strides) = (*to).parts(bytes);
+        let count: u64 = extents.iter().product();
+        for position in 0..count {
+            let mut rest = position;
+            let (mut source, mut target) = (0, 0);
+            for (at, &extent) in extents.iter().enumerate().rev() {
+                let index = (rest % extent) as i64;
+                rest /= extent;
+                source += index * from_strides[at];
+                target += index * to_strides[at];
+            }
+            let source = from.offset(source as isize * bytes as isize);
+            let target = to.offset(target as isize * bytes as isize);
+            std::ptr::copy_nonoverlapping(source, target, bytes);
+        }
+    }
+}
+
 /// Supplies the collectives of a world of one rank.
 fn register_world(engine: &ExecutionEngine) {
+    // SAFETY: the function has the signature of MLIR's runtime function of that name.
+    unsafe { engine.register_symbol("memrefCopy", memref_copy as *mut ()) };
     let register = |name: String, function: *mut ()| {
         // SAFETY: the functions have the signatures that `lower-to-linalg` documents and live as long as the process.
         unsafe { engine.register_symbol(&format!("_mlir_ciface_raddle_{name}"), function) };
