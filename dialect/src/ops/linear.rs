@@ -444,10 +444,12 @@ fn gradient_fused_linear(cx: &mut GradientCx) -> Result<Vec<Option<ValueId>>, Er
         };
         let gradient = match activation.as_str() {
             "relu" => cx.emit("dist.relu_grad")?,
-            _ => {
-                let approximate = activation == "gelu_tanh";
-                let gelu = cx.emit("dist.gelu_grad")?;
-                gelu.bool("approximate", approximate)
+            "silu" => cx.emit("dist.silu_grad")?,
+            "gelu" => cx.emit("dist.gelu_grad")?.bool("approximate", false),
+            "gelu_tanh" => cx.emit("dist.gelu_grad")?.bool("approximate", true),
+            other => {
+                let message = format!("has no gradient with the activation {other}");
+                return Err(Error::op("E0319", message));
             }
         };
         dout = Some(gradient.one(aux).one(given).value()?);

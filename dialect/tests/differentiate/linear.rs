@@ -5,6 +5,7 @@ use raddle_dialect::ir::ValueId;
 use raddle_dialect::layout::Reduction;
 use raddle_dialect::layout::Spread::{Partial, Replicated as Whole, Sharded as Cut};
 use raddle_dialect::ops::OpBuilder;
+use raddle_dialect::ops::linear::ACTIVATIONS;
 
 use crate::case::Case;
 use crate::dice::Dice;
@@ -142,7 +143,7 @@ fn fused_row_parallel() -> Case {
 
 pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = (0..40).map(random_matmul).collect();
-    for activation in ["none", "relu", "gelu", "gelu_tanh"] {
+    for activation in ACTIVATIONS {
         cases.extend((0..12).map(|number| fused_linear(activation, number)));
     }
     cases.extend([false, true].map(tensor_parallel));
