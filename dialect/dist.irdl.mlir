@@ -52,6 +52,20 @@ irdl.dialect @dist {
     %attr_actions = irdl.base "#builtin.array"
     irdl.attributes { "kind" = %attr_kind, "microbatches" = %attr_microbatches, "stages" = %attr_stages, "chunks" = %attr_chunks, "placement" = %attr_placement, "actions" = %attr_actions }
   }
+  irdl.operation @free {
+    %operand_x = irdl.base "!builtin.tensor"
+    irdl.operands(x: %operand_x)
+  }
+  irdl.operation @event_record {
+    %attr_event = irdl.base "#builtin.string"
+    %attr_stream = irdl.base "#builtin.string"
+    irdl.attributes { "event" = %attr_event, "stream" = %attr_stream }
+  }
+  irdl.operation @event_wait {
+    %attr_event = irdl.base "#builtin.string"
+    %attr_stream = irdl.base "#builtin.string"
+    irdl.attributes { "event" = %attr_event, "stream" = %attr_stream }
+  }
   irdl.operation @matmul {
     %operand_a = irdl.base "!builtin.tensor"
     %operand_b = irdl.base "!builtin.tensor"

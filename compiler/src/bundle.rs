@@ -14,6 +14,8 @@ use raddle_dialect::diag::{Diagnostic, Diagnostics};
 use raddle_dialect::ir::{Attr, AttrData, Context, DYNAMIC, Module, OpId, Type, ValueId, Verified};
 use raddle_dialect::ops;
 
+use rustc_hash::FxHashSet;
+
 use crate::schedule::{self, Action, Compute};
 
 /// Writes the classes of a module as a bundle.
@@ -236,7 +238,27 @@ impl Lowering<'_> {
         }
         let mut instrs = Vec::new();
         let mut returned = Vec::new();
+        let mut freed = FxHashSet::default();
         for op in module.block_ops(body) {
+            if let Some(value) = module.operands(op).find(|value| freed.contains(value)) {
+                let freed = module.uses(value).find(|u| module.is(u.op, "dist.free"));
+                let message = format!(
+                    "'{}' reads a value whose storage has ended",
+                    module.name_str(op)
+                );
+                let at = freed.map(|u| module.loc(u.op).into());
+                let diagnostic = Diagnostic::error("E0703", module.loc(op), message);
+                self.found.push(diagnostic.note(at, "freed here"));
+            }
+            match module.name_str(op) {
+                "dist.free" => {
+                    freed.insert(module.operand(op, 0));
+                    continue;
+                }
+                // The runtime that plays bundles has one stream.
+                "dist.event_record" | "dist.event_wait" => continue,
+                _ => {}
+            }
             let operands = module.operands(op).map(|v| registers.of(v)).collect();
             if module.is(op, "func.return") {
                 returned = operands;

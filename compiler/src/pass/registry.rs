@@ -4,6 +4,9 @@ use super::PassDef;
 use crate::transforms::{
     append_backward, apply_amp, canonicalize, cse, dce, fuse_linear, infer_stages, lower_to_linalg,
     partition_stages, promote_linear, schedule_pipeline, split_backward,
+    append_backward, canonicalize, cse, dce, fuse_linear, infer_stages, lower_to_linalg,
+    overlap_comm, partition_stages, plan_memory, promote_linear, schedule_pipeline, split_backward,
+    verify_streams,
 };
 
 /// All passes, in the order in which lists show them.
@@ -19,6 +22,9 @@ pub static ALL: &[&PassDef] = &[
     &schedule_pipeline::DEF,
     &split_backward::DEF,
     &partition_stages::DEF,
+    &plan_memory::DEF,
+    &overlap_comm::DEF,
+    &verify_streams::DEF,
     &lower_to_linalg::DEF,
 ];
 

@@ -12,6 +12,7 @@ use super::{
 const FAMILIES: &[(&str, &str)] = &[
     ("dist.mesh", "Structure"),
     ("dist.schedule", "Schedules"),
+    ("dist.free", "Storage and streams"),
     ("dist.matmul", "Linear layers"),
     ("dist.add", "Arithmetic"),
     ("dist.add_grad", "Gradients of arithmetic"),

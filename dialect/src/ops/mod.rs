@@ -22,6 +22,7 @@ mod irdl;
 pub mod joining;
 pub mod linear;
 pub mod lookup;
+pub mod lowered;
 pub mod normalisation;
 pub mod optimizers;
 mod parts;
@@ -67,6 +68,7 @@ use crate::ir::Ident;
 pub static ALL: &[&[OpDef]] = &[
     structure::OPS,
     schedule::OPS,
+    lowered::OPS,
     linear::OPS,
     elementwise::OPS,
     elementwise_grads::OPS,

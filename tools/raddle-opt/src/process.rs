@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use raddle_compiler::analysis::memory::report;
 #[cfg(feature = "mlir")]
 use raddle_compiler::interop::mlir;
 use raddle_compiler::pass::{ManagerOptions, PassManager, Pipeline, Remarks};
@@ -41,6 +42,9 @@ impl Processor<'_> {
         diagnostics: &mut Diagnostics,
     ) -> Option<Verified> {
         let module = self.transform(cx, source, diagnostics)?;
+        if self.options.memory_report {
+            eprint!("{}", report::table(&report::memory(&module)));
+        }
         #[cfg(feature = "mlir")]
         if let Some(pipeline) = &self.options.mlir_pass_pipeline {
             return self.timed("MLIR", || {
