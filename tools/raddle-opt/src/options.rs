@@ -48,6 +48,7 @@ pub struct Options {
     /// OUTPUT.promotion.json, `json:FILE` that file.
     #[arg(long, value_name = "json[:FILE]", value_parser = report, require_equals = true, conflicts_with = "split_input_file")]
     pub promote_linear_report: Option<Report>,
+
     /// After the passes, print what memory each rank class holds at most, in bytes, to standard error.
     #[arg(long)]
     pub memory_report: bool,
