@@ -3,8 +3,6 @@
 use super::PassDef;
 use crate::transforms::{
     append_backward, apply_amp, canonicalize, cse, dce, fuse_linear, infer_stages, lower_to_linalg,
-    partition_stages, promote_linear, schedule_pipeline, split_backward,
-    append_backward, canonicalize, cse, dce, fuse_linear, infer_stages, lower_to_linalg,
     overlap_comm, partition_stages, plan_memory, promote_linear, schedule_pipeline, split_backward,
     verify_streams,
 };
