@@ -92,14 +92,14 @@ fn agree_with_differences(spec: &Spec) {
             .zip(direction.data.iter())
             .map(|(g, d)| g * d)
             .sum();
-        let mut at = |by: f64| {
+        let at = |by: f64| {
             let mut moved = start.clone();
             let value = moved[name]
                 .zip(&direction, |w, d| w + by * d)
                 .expect("alike");
             moved.insert(name.clone(), value);
-            run.set(&moved);
-            run.step(&data, &dims)
+            // From the start again, for dropout counts the steps.
+            Run::new(&program, &moved).step(&data, &dims)
         };
         let difference = (at(STEP) - at(-STEP)) / (2.0 * STEP);
         let size = expected.abs().max(1e-6);
@@ -138,6 +138,17 @@ fn perceptrons_have_the_gradients_of_their_losses() {
             ..small(Model::Mlp)
         });
     }
+}
+
+#[test]
+fn dropout_has_the_gradient_of_what_it_kept() {
+    agree_with_differences(&Spec {
+        mesh: mesh(2, 2),
+        sequence_parallel: SequenceParallel::On,
+        dropout: 0.3,
+        layers: 1,
+        ..small(Model::Gpt)
+    });
 }
 
 #[test]
@@ -251,6 +262,22 @@ fn every_optimizer_and_clip_trains_on_many_ranks_as_on_one() {
         "adamax",
     ] {
         train_alike(&spec, &format!("optimizer={optimizer} lr=0.1"));
+    }
+    for optimizer in [
+        "decayed-adagrad",
+        "merged-momentum",
+        "dgc-momentum",
+        "dgc-momentum compress-from=2",
+    ] {
+        train_alike(&spec, &format!("optimizer={optimizer} lr=0.1"));
+    }
+    // Layer-wise rates need whole parameters.
+    let data = Spec {
+        mesh: mesh(4, 1),
+        ..spec.clone()
+    };
+    for optimizer in ["lamb", "lars-momentum"] {
+        train_alike(&data, &format!("optimizer={optimizer} lr=0.1"));
     }
     for clip in ["global-norm", "global-norm clip-stack", "norm", "value"] {
         for limit in ["0.01", "1000"] {

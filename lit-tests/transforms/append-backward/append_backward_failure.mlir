@@ -139,3 +139,18 @@ module {
     }
   }
 }
+
+// -----
+
+// CHECK: error: init is not a single block, so nothing can be added to it
+module {
+  dist.mesh @mesh ["mp" = 2]
+  module @all attributes {dist.mesh = @mesh, dist.microbatches = 1 : i64, dist.ranks = [{}]} {
+    dist.global @w parameter {layout = #dist.layout<[[]], []>} : tensor<1xf32>
+    func.func private @init() attributes {dist.kind = "init"}
+    func.func @step() -> tensor<1xf32> attributes {dist.kind = "step"} {
+      %w = dist.load @w : tensor<1xf32>
+      return %w : tensor<1xf32>
+    }
+  }
+}

@@ -18,6 +18,8 @@ pub struct Training<'p, 'a, 'm> {
     pub globals: Globals,
     /// Axes along which the loss is a partial mean.
     pub means: Vec<usize>,
+    /// Where what is being done comes from, for errors.
+    pub culprit: OpId,
 }
 
 /// The gradient of a parameter.
@@ -43,7 +45,7 @@ impl Training<'_, '_, '_> {
         }
         match self.try_run(cx) {
             Ok(errors) => errors,
-            Err(error) => vec![(self.step.function, error)],
+            Err(error) => vec![(self.culprit, error)],
         }
     }
 

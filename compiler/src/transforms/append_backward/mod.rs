@@ -145,6 +145,7 @@ impl AppendBackward {
             options: &self.options,
             globals,
             means,
+            culprit: step.function,
         };
         let errors = training.run(cx);
         let module = rewriter.module();

@@ -12,12 +12,21 @@ pub struct Hyper {
     pub decay_all: bool,
     pub momentum: f64,
     pub nesterov: bool,
+    /// How much of Adagrad's sum stays.
+    pub sum_decay: f64,
+    /// LARS's trust coefficient.
+    pub trust: f64,
+    /// Whether layer-wise rates take the norm of each rank's piece.
+    pub local_norms: bool,
+    /// The first step whose gradients are compressed.
+    pub compress_from: f64,
 }
 
 /// An attribute of an optimizer op.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Setting {
     Float(f64),
+    Int(i64),
     Bool(bool),
 }
 
@@ -53,7 +62,19 @@ pub struct Rule {
 }
 
 /// What the option `optimizer` takes; `none` besides the rules.
-pub const WORDS: &[&str] = &["none", "sgd", "momentum", "adam", "adamw", "adamax"];
+pub const WORDS: &[&str] = &[
+    "none",
+    "sgd",
+    "momentum",
+    "adam",
+    "adamw",
+    "adamax",
+    "decayed-adagrad",
+    "lamb",
+    "lars-momentum",
+    "merged-momentum",
+    "dgc-momentum",
+];
 
 const fn tensor(name: &'static str) -> State {
     State {
@@ -85,6 +106,15 @@ fn decays(h: &Hyper, rank: usize) -> bool {
     h.decay_all || rank >= 2
 }
 
+fn momentum(h: &Hyper, rank: usize) -> Vec<(&'static str, Setting)> {
+    let decay = if decays(h, rank) { h.weight_decay } else { 0.0 };
+    vec![
+        ("mu", Setting::Float(h.momentum)),
+        ("use_nesterov", Setting::Bool(h.nesterov)),
+        ("l2_decay", Setting::Float(decay)),
+    ]
+}
+
 fn betas(h: &Hyper) -> Vec<(&'static str, Setting)> {
     vec![
         ("beta1", Setting::Float(h.beta1)),
@@ -104,14 +134,7 @@ static RULES: &[Rule] = &[
         word: "momentum",
         op: "dist.momentum",
         states: &[tensor("velocity")],
-        attrs: |h, rank| {
-            let decay = if decays(h, rank) { h.weight_decay } else { 0.0 };
-            vec![
-                ("mu", Setting::Float(h.momentum)),
-                ("use_nesterov", Setting::Bool(h.nesterov)),
-                ("l2_decay", Setting::Float(decay)),
-            ]
-        },
+        attrs: momentum,
     },
     Rule {
         word: "adam",
@@ -142,6 +165,65 @@ static RULES: &[Rule] = &[
             },
         ],
         attrs: |h, _| betas(h),
+    },
+    Rule {
+        word: "decayed-adagrad",
+        op: "dist.decayed_adagrad",
+        states: &[tensor("moment")],
+        attrs: |h, _| {
+            vec![
+                ("decay", Setting::Float(h.sum_decay)),
+                ("epsilon", Setting::Float(h.epsilon)),
+            ]
+        },
+    },
+    Rule {
+        word: "lamb",
+        op: "dist.lamb",
+        states: MOMENTS,
+        attrs: |h, rank| {
+            let decay = if decays(h, rank) { h.weight_decay } else { 0.0 };
+            let mut attrs = betas(h);
+            attrs.push(("weight_decay", Setting::Float(decay)));
+            attrs.push(("local_norms", Setting::Bool(h.local_norms)));
+            attrs
+        },
+    },
+    Rule {
+        word: "lars-momentum",
+        op: "dist.lars_momentum",
+        states: &[tensor("velocity")],
+        attrs: |h, rank| {
+            let decay = if decays(h, rank) { h.weight_decay } else { 0.0 };
+            vec![
+                ("group", Setting::Int(0)),
+                ("mu", Setting::Float(h.momentum)),
+                ("lars_coeff", Setting::Float(h.trust)),
+                ("lars_weight_decay", Setting::Float(decay)),
+                ("epsilon", Setting::Float(h.epsilon)),
+                ("local_norms", Setting::Bool(h.local_norms)),
+            ]
+        },
+    },
+    Rule {
+        word: "merged-momentum",
+        op: "dist.merged_momentum",
+        states: &[tensor("velocity")],
+        attrs: |h, rank| {
+            let mut attrs = momentum(h, rank);
+            attrs.push(("group", Setting::Int(0)));
+            attrs
+        },
+    },
+    Rule {
+        word: "dgc-momentum",
+        op: "dist.dgc_momentum",
+        states: &[tensor("velocity")],
+        attrs: |h, rank| {
+            let mut attrs = momentum(h, rank);
+            attrs.push(("rampup_begin_step", Setting::Float(h.compress_from)));
+            attrs
+        },
     },
 ];
 

@@ -75,6 +75,21 @@ pub const DEFS: &[OptionDef] = &[
     ),
     number("momentum", "0.9", "momentum factor"),
     flag("nesterov", "momentum looks ahead"),
+    number(
+        "sum-decay",
+        "0.95",
+        "how much of decayed-adagrad's sum of squares stays",
+    ),
+    number("trust", "0.001", "the trust coefficient of lars-momentum"),
+    flag(
+        "local-norms",
+        "lamb and lars-momentum take the norm of each rank's piece of a parameter; without it they refuse parameters that are cut",
+    ),
+    number(
+        "compress-from",
+        "0.0",
+        "the first step whose gradients dgc-momentum takes as compressed",
+    ),
     word(
         "clip",
         &["none", "global-norm", "norm", "value"],
@@ -186,6 +201,10 @@ impl Options {
                 decay_all: options.text("decay") == "all",
                 momentum: options.number("momentum"),
                 nesterov: options.flag("nesterov"),
+                sum_decay: options.number("sum-decay"),
+                trust: options.number("trust"),
+                local_norms: options.flag("local-norms"),
+                compress_from: options.number("compress-from"),
             },
             clip: match options.text("clip") {
                 "global-norm" => Clip::GlobalNorm,
@@ -219,6 +238,8 @@ impl Options {
             ("beta2", "in [0, 1)", fraction(h.beta2)),
             ("epsilon", "not negative", h.epsilon >= 0.0),
             ("weight-decay", "not negative", h.weight_decay >= 0.0),
+            ("sum-decay", "in [0, 1)", fraction(h.sum_decay)),
+            ("compress-from", "not negative", h.compress_from >= 0.0),
             ("clip-limit", "above 0", self.clip_limit > 0.0),
             ("loss-scale", "above 0", self.loss_scale > 0.0),
             ("incr-every", "above 0", self.incr_every > 0),

@@ -80,6 +80,11 @@ impl Step {
         let Some(end) = module.last_op(block) else {
             return Ok(None);
         };
+        if let Some(init) = broken_init(module, class) {
+            let message = "init is not a single block, so nothing can be added to it";
+            let help = "write it as straight code that ends in a return";
+            return fail(cx, "E0626", init, message.into(), help);
+        }
         if let Some(op) = module.block_ops(block).find(|&op| is_trained(module, op)) {
             cx.remark("R0732", module.loc(op), || {
                 "the step has a backward pass already; it stays as it is".into()
@@ -195,6 +200,19 @@ fn is_trained(module: &Module, op: OpId) -> bool {
         || module
             .def_of(op)
             .is_some_and(|def| def.operands.first().is_some_and(|g| g.name == "param"))
+}
+
+/// The class's `init`, if it has one that is no straight code.
+fn broken_init(module: &Module, class: OpId) -> Option<OpId> {
+    let mut ops = module.block_ops(module.body(class));
+    let init = ops.find(|&op| {
+        module.is(op, "func.func") && module.str_attr(op, "dist.kind") == Some("init")
+    })?;
+    let blocks = module
+        .regions(init)
+        .first()
+        .map(|&r| module.blocks(r).count());
+    (blocks != Some(1)).then_some(init)
 }
 
 fn find_loss(module: &Module, function: OpId, end: OpId, name: &str) -> Result<ValueId, String> {

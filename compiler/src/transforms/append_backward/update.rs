@@ -1,8 +1,9 @@
 //! The optimizer: one op per parameter, its state as globals, and the learning rate.
 
 use raddle_dialect::Error;
-use raddle_dialect::ir::{OpId, ValueId};
+use raddle_dialect::ir::{Context, OpId, ValueId};
 use raddle_dialect::layout::Layout;
+use raddle_dialect::ops::{Count, OpDef};
 
 use super::finish::{Gradient, Training};
 use super::globals::{Global, NewGlobal, Start, load, one, store};
@@ -16,6 +17,10 @@ struct Shared {
     lr: ValueId,
     /// Set if gradients overflowed.
     skip: Option<ValueId>,
+    /// The number of the step, for optimizers that change with it.
+    current_step: Option<ValueId>,
+    /// The number of ranks by which the optimizer is to divide gradients: 1, for they are means already.
+    ranks: Option<ValueId>,
 }
 
 impl Training<'_, '_, '_> {
@@ -50,10 +55,36 @@ impl Training<'_, '_, '_> {
         let lr = self.number("lr", NUMBERS, self.options.hyper.lr)?;
         self.enter(at, "optimizer", None);
         let lr = load(self.builder, &lr);
-        let shared = Shared { rule, lr, skip };
+        let mut shared = Shared {
+            rule,
+            lr,
+            skip,
+            current_step: None,
+            ranks: None,
+        };
+        if definition(self.builder.cx(), rule)?
+            .operand_group("current_step")
+            .is_some()
+        {
+            self.count(at, &mut shared)?;
+        }
         for gradient in gradients {
+            self.culprit = self.step.parameters[gradient.parameter].global;
             self.update_one(at, gradient, shared)?;
         }
+        Ok(())
+    }
+
+    /// Counts steps, from 0.
+    fn count(&mut self, at: OpId, shared: &mut Shared) -> Result<(), Error> {
+        let global = self.number("current_step", NUMBERS, 0.0)?;
+        self.enter(at, "optimizer", None);
+        let step = load(self.builder, &global);
+        let next = self.builder.emit("dist.scale")?.one(step);
+        let next = next.float("scale", 1.0).float("bias", 1.0).value()?;
+        store(self.builder, &global.name, next);
+        shared.current_step = Some(step);
+        shared.ranks = Some(self.builder.fill(&[1], NUMBERS, 1.0)?);
         Ok(())
     }
 
@@ -78,6 +109,12 @@ impl Training<'_, '_, '_> {
     fn update_one(&mut self, at: OpId, gradient: Gradient, shared: Shared) -> Result<(), Error> {
         let parameter = &self.step.parameters[gradient.parameter];
         let rule = shared.rule;
+        let def = definition(self.builder.cx(), rule)?;
+        if parameter.master && def.operand_group("master").is_none() {
+            let message = format!("is narrow, but '{}' updates no f32 copy", rule.op);
+            return Err(Error::op("E0625", message)
+                .with_help("take another optimizer, or another level of apply-amp than o2"));
+        }
         let mut states = Vec::new();
         for state in rule.states {
             let like = state.shape == StateShape::Parameter;
@@ -116,10 +153,6 @@ impl Training<'_, '_, '_> {
         };
         let values: Vec<_> = states.iter().map(|s| load(self.builder, s)).collect();
         let master_value = master.as_ref().map(|m| load(self.builder, m));
-        let cx = self.builder.rewriter.cx().clone();
-        let def = cx
-            .op_def(cx.ident(rule.op))
-            .ok_or_else(|| Error::op("E0318", format!("no op is called '{}'", rule.op)))?;
         let mut emit = self.builder.emit(rule.op)?;
         for group in def.operands {
             let state = rule.states.iter().position(|s| s.name == group.name);
@@ -130,20 +163,30 @@ impl Training<'_, '_, '_> {
                 ("lr", _) => emit.one(shared.lr),
                 ("skip_update", _) => emit.optional(shared.skip),
                 ("master", _) => emit.optional(master_value),
+                ("current_step", _) => emit.optional(shared.current_step),
+                ("nranks", _) => emit.optional(shared.ranks),
                 _ => emit.many(&[]),
             };
         }
         for (name, setting) in (rule.attrs)(&self.options.hyper, parameter.ty.rank()) {
             emit = match setting {
                 Setting::Float(value) => emit.float(name, value),
+                Setting::Int(value) => emit.int(name, value),
                 Setting::Bool(value) => emit.bool(name, value),
             };
         }
         let wants = def.results.iter();
         let wants: Vec<_> = wants
-            .map(|g| g.name != "new_master" || parameter.master)
+            .map(|g| g.count == Count::One || g.name == "new_master" && parameter.master)
             .collect();
-        let op = emit.wants(&wants).build()?;
+        let op = emit.wants(&wants).build().map_err(|error| {
+            let message = format!("cannot be updated by '{}', which {error}", rule.op);
+            let explained = Error::op(error.code(), message);
+            match error.help() {
+                Some(help) => explained.with_help(help),
+                None => explained,
+            }
+        })?;
         self.put(op, "new_param", &parameter.name);
         for (index, state) in rule.states.iter().enumerate() {
             match state.advanced {
@@ -185,4 +228,10 @@ impl Training<'_, '_, '_> {
             start,
         })
     }
+}
+
+/// The optimizer's op.
+fn definition(cx: &Context, rule: &Rule) -> Result<&'static OpDef, Error> {
+    cx.op_def(cx.ident(rule.op))
+        .ok_or_else(|| Error::op("E0318", format!("no op is called '{}'", rule.op)))
 }

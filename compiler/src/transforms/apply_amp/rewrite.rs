@@ -17,6 +17,8 @@ pub struct Narrowing<'p, 'm> {
     mesh: Option<Mesh>,
     /// Parameters and constants, and what only passes them on: they follow activations.
     views: FxHashSet<ValueId>,
+    /// Names of the class's parameters.
+    parameters: FxHashSet<String>,
     /// Types before anything changed, of values that changed.
     before: FxHashMap<ValueId, Type>,
     /// Casts that are there already.
@@ -26,7 +28,14 @@ pub struct Narrowing<'p, 'm> {
 impl<'p, 'm> Narrowing<'p, 'm> {
     pub fn new(rewriter: &'p mut Rewriter<'m>, class: OpId, level: Level, narrow: DType) -> Self {
         let mesh = Mesh::of(rewriter, class).ok();
+        let is_parameter = |op| rewriter.str_attr(op, "kind") == Some("parameter");
+        let parameters = rewriter
+            .symbols(class)
+            .filter(|&(_, op)| is_parameter(op))
+            .map(|(name, _)| name.to_owned())
+            .collect();
         Self {
+            parameters,
             rewriter,
             class,
             level,
@@ -233,10 +242,7 @@ impl<'p, 'm> Narrowing<'p, 'm> {
     fn load(&mut self, op: OpId, narrowed: &FxHashSet<String>) {
         let value = self.rewriter.result(op, 0);
         let global = self.rewriter.symbol_attr(op, "global").unwrap_or_default();
-        let is_parameter = {
-            let found = self.rewriter.find_symbol(self.class, global);
-            found.is_some_and(|g| self.rewriter.str_attr(g, "kind") == Some("parameter"))
-        };
+        let is_parameter = self.parameters.contains(global);
         if narrowed.contains(global) {
             let wide = self.rewriter.ty(value);
             self.before.insert(value, wide);
