@@ -23,6 +23,7 @@ struct Group {
     their_gap: f64,
     our_gap: f64,
     slowest: f64,
+    seconds: f64,
 }
 
 fn main() -> ExitCode {
@@ -188,25 +189,27 @@ fn enter(group: &mut Group, row: &Value, made: &Made, seconds: f64) -> bool {
         group.our_gap += ours / bound - 1.0;
     }
     group.slowest = group.slowest.max(seconds);
+    group.seconds += seconds;
     !worse
 }
 
 fn print(groups: &BTreeMap<String, Group>) {
     println!(
-        "{:30}{:>6}{:>8}{:>8}{:>8}{:>12}{:>12}{:>10}",
-        "group", "rows", "worse", "better", "proven", "their gap", "our gap", "slowest"
+        "{:30}{:>6}{:>8}{:>8}{:>8}{:>12}{:>12}{:>10}{:>10}",
+        "group", "rows", "worse", "better", "proven", "their gap", "our gap", "slowest", "CPU time"
     );
     for (name, g) in groups {
         let part = 100.0 / g.rows.max(1) as f64;
         println!(
-            "{name:30}{:>6}{:>8}{:>8}{:>8}{:>11.3}%{:>11.3}%{:>8.2} s",
+            "{name:30}{:>6}{:>8}{:>8}{:>8}{:>11.3}%{:>11.3}%{:>8.2} s{:>8.1} s",
             g.rows,
             g.worse,
             g.better,
             g.optimal,
             g.their_gap * part,
             g.our_gap * part,
-            g.slowest
+            g.slowest,
+            g.seconds
         );
     }
 }

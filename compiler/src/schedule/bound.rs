@@ -11,9 +11,9 @@ use super::action::RankId;
 use super::cost::{Costs, Memory, PerIndex};
 use super::error::ScheduleError;
 
-/// What a bound is asked for.
+/// What a bound or a search is asked for: a pipeline, and what it may take.
 #[derive(Clone, Copy, Debug)]
-pub struct BoundQuery<'a> {
+pub struct PipelineQuery<'a> {
     /// The rank of every stage.
     pub stage_rank: &'a [RankId],
     /// How many micro-batches.
@@ -56,7 +56,7 @@ pub struct LowerBounds {
 ///
 /// # Errors
 /// A limit below one activation.
-pub fn lower_bounds(query: &BoundQuery<'_>) -> Result<LowerBounds, ScheduleError> {
+pub fn lower_bounds(query: &PipelineQuery<'_>) -> Result<LowerBounds, ScheduleError> {
     let model = Model::new(query);
     let (stages, m) = (query.stage_rank.len(), query.microbatches);
     let ranks = query
@@ -128,7 +128,7 @@ pub fn lower_bounds(query: &BoundQuery<'_>) -> Result<LowerBounds, ScheduleError
 }
 
 struct Model<'a> {
-    query: &'a BoundQuery<'a>,
+    query: &'a PipelineQuery<'a>,
     f: Vec<f64>,
     b: Vec<f64>,
     w: Vec<f64>,
@@ -167,7 +167,7 @@ impl Arrivals {
 const SLACK: f64 = 1e-9;
 
 impl<'a> Model<'a> {
-    fn new(query: &'a BoundQuery<'a>) -> Model<'a> {
+    fn new(query: &'a PipelineQuery<'a>) -> Model<'a> {
         let c = query.costs;
         let stages = query.stage_rank.len();
         let per_stage = |value: &dyn Fn(usize) -> f64| (0..stages).map(value).collect::<Vec<f64>>();

@@ -1,6 +1,6 @@
 //! What steps cost in time and in memory.
 
-use super::action::{Action, Compute, Op, StageId};
+use super::action::{Action, Compute, Op, StageId, StageStep};
 use super::error::ScheduleError;
 
 /// One number for all, or one for each.
@@ -67,6 +67,14 @@ pub struct Costs {
     pub transfer: PerIndex,
     /// A factor on every compute step of a micro-batch, per micro-batch.
     pub microbatch: PerIndex,
+    /// The optimizer's update of a stage, per stage.
+    pub step: PerIndex,
+    /// The partial norm and found-inf state from one rank to the next; over all ranks for a barrier.
+    pub state: f64,
+    /// Comparing the state that a step used with the whole.
+    pub validate: f64,
+    /// Undoing and repeating a step; zero where validation agrees.
+    pub rollback: f64,
     /// How much an overlap group costs beyond its longest part: 1 is the sum of the parts, 0 the longest alone.
     pub overlap: f64,
 }
@@ -87,6 +95,10 @@ impl Costs {
             recompute: PerIndex::Same(0.0),
             transfer: PerIndex::Same(transfer),
             microbatch: PerIndex::Same(1.0),
+            step: PerIndex::Same(0.0),
+            state: 0.0,
+            validate: 0.0,
+            rollback: 0.0,
             overlap: 1.0,
         }
     }
@@ -102,7 +114,24 @@ impl Costs {
         self.recompute.validate("recompute", stages)?;
         self.transfer.validate("comm", stages.saturating_sub(1))?;
         self.microbatch.validate("mb", microbatches)?;
-        PerIndex::Same(self.overlap).validate("overlap", 1)
+        self.step.validate("step", stages)?;
+        for (what, value) in [
+            ("state", self.state),
+            ("validate", self.validate),
+            ("rollback", self.rollback),
+            ("overlap", self.overlap),
+        ] {
+            PerIndex::Same(value).validate(what, 1)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the optimizer's steps take any time.
+    pub fn times_optimizer(&self) -> bool {
+        self.step.values().iter().any(|t| *t > 0.0)
+            || [self.state, self.validate, self.rollback]
+                .iter()
+                .any(|t| *t > 0.0)
     }
 
     /// The time of one compute step.
@@ -119,7 +148,7 @@ impl Costs {
         base * self.microbatch.at(op.microbatch.index())
     }
 
-    /// The time of one action on the compute stream; zero for anything else.
+    /// The time of one action on the compute stream; zero for what takes none there.
     pub fn of(&self, action: &Action) -> f64 {
         match action {
             Action::Compute(op) => self.of_op(op),
@@ -128,6 +157,10 @@ impl Costs {
                 let longest = times.iter().copied().fold(0.0, f64::max);
                 longest + self.overlap * (times.iter().sum::<f64>() - longest)
             }
+            Action::Stage(StageStep::Step, stage) => self.step.at(stage.index()),
+            Action::Stage(StageStep::SyncState, _) => self.state,
+            Action::Stage(StageStep::Validate, _) => self.validate,
+            Action::Stage(StageStep::Rollback, _) => self.rollback,
             _ => 0.0,
         }
     }

@@ -78,6 +78,10 @@ fn set(costs: &mut Costs, key: &str, value: PerIndex) -> Result<(), ScheduleErro
         "comm" => costs.transfer = value,
         "recompute" => costs.recompute = value,
         "mb" => costs.microbatch = value,
+        "step" => costs.step = value,
+        "state" => costs.state = value.at(0),
+        "validate" => costs.validate = value.at(0),
+        "rollback" => costs.rollback = value.at(0),
         "overlap" => costs.overlap = value.at(0),
         _ => return Err(unknown(key)),
     }
@@ -86,7 +90,7 @@ fn set(costs: &mut Costs, key: &str, value: PerIndex) -> Result<(), ScheduleErro
 
 fn unknown(part: &str) -> ScheduleError {
     let what = format!(
-        "`{part}` is no cost; write key=number with f, b, w, comm, recompute, mb or overlap"
+        "`{part}` is no cost; write key=number with f, b, w, comm, recompute, mb, step, state, validate, rollback or overlap"
     );
     ScheduleError::File { row: 0, what }
 }

@@ -17,6 +17,20 @@ impl std::fmt::Display for ActionPlace {
     }
 }
 
+/// A link of a ring of waits: it waits for the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// `1F0@1` for a compute on rank 1, `0->1:F0` for a transfer from stage 0 to stage 1.
+    pub label: String,
+    /// The actions that stand for it in the lists: a compute's own, or both ends of a transfer.
+    pub places: Vec<ActionPlace>,
+}
+
+/// The labels of a ring.
+pub fn labels(cycle: &[Wait]) -> Vec<&str> {
+    cycle.iter().map(|wait| wait.label.as_str()).collect()
+}
+
 /// A schedule that cannot be, or a wish that cannot be met. [`code`](ScheduleError::code) and
 /// [`help`](ScheduleError::help) serve the diagnostic.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -78,8 +92,8 @@ pub enum ScheduleError {
     #[error("model {model} needs SEND/RECV actions")]
     NoTransfers { model: &'static str },
     /// A ring of waits.
-    #[error("deadlock: {}", cycle.join(" -> "))]
-    Deadlock { cycle: Vec<String> },
+    #[error("deadlock: {}", labels(cycle).join(" -> "))]
+    Deadlock { cycle: Vec<Wait> },
     /// More memory than allowed.
     #[error("rank {} holds {peak} activations, the limit is {limit}", rank.0)]
     OverMemory { rank: RankId, peak: f64, limit: f64 },

@@ -82,6 +82,8 @@ pub fn numbers(report: &Report) -> Value {
         "peak": report.peak,
         "fits": report.fits,
         "message_order": report.mismatches.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "critical_path": report.timeline.critical_path.iter().map(|(label, _)| label).collect::<Vec<_>>(),
+        "critical_path": report.timeline.critical_path.iter().map(|step| &step.label).collect::<Vec<_>>(),
+        "step_makespan": report.step_makespan,
+        "step_span": report.step_span,
     })
 }

@@ -22,6 +22,7 @@ pub mod mlir_text;
 pub mod optimizer;
 pub mod report;
 pub mod request;
+pub mod ring_svg;
 pub mod search;
 pub mod simulate;
 pub mod svg;

@@ -2,7 +2,7 @@
 //!
 //! Norm clipping and the search for NaN need numbers of all ranks. A barrier reduces them first and then steps, so every
 //! rank waits for the slowest. Post-validation (Qi et al. 2023, section 4) steps at once: a rank takes the partial state of
-//! the ranks before it, decides by that, steps, and hands the state on; when the full state comes back in the warm-up of
+//! the ranks before it, hands it on with its own, decides by it, and steps; when the full state comes back in the warm-up of
 //! the next step, it compares, and where the decision was wrong it rolls the step back and repeats it.
 
 use super::action::{Action, StageStep};
@@ -19,7 +19,7 @@ pub enum Optimizer {
     Barrier,
 }
 
-/// Appends the steps of the optimizer to every rank's list.
+/// Appends the steps of the optimizer to every rank's list; lists that have some already stay as they are.
 ///
 /// # Errors
 /// None for lists that are a schedule already.
@@ -27,6 +27,10 @@ pub fn with_optimizer(
     schedule: &Schedule,
     optimizer: Optimizer,
 ) -> Result<Schedule, ScheduleError> {
+    let has_some = |action: &Action| matches!(action, Action::Stage(step, _) if !step.in_torch());
+    if schedule.ranks().iter().flatten().any(has_some) {
+        return Ok(schedule.clone());
+    }
     let last = schedule.ranks().len().saturating_sub(1);
     let mut ranks = schedule.ranks().to_vec();
     for (r, list) in ranks.iter_mut().enumerate() {
@@ -46,10 +50,10 @@ pub fn with_optimizer(
                 if r > 0 {
                     list.push(Action::Stage(StageStep::RecvState, first));
                 }
-                list.extend(each(StageStep::Step));
                 if r < last {
                     list.push(Action::Stage(StageStep::SendState, first));
                 }
+                list.extend(each(StageStep::Step));
                 list.push(Action::Stage(StageStep::Validate, first));
                 list.extend(each(StageStep::Rollback));
             }

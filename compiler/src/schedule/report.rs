@@ -1,6 +1,7 @@
 //! All numbers of one schedule under one communication model.
 
-use super::bound::{BackwardParts, BoundQuery, lower_bounds};
+use super::action::{Action, RankId, StageStep};
+use super::bound::{BackwardParts, PipelineQuery, lower_bounds};
 use super::channel::{ChannelMismatch, channel_mismatches};
 use super::check::check;
 use super::cost::{Costs, Memory, PerIndex};
@@ -41,6 +42,9 @@ pub struct Report {
     pub bound_makespan_whole: f64,
     /// Where untagged channels would mix messages up.
     pub mismatches: Vec<ChannelMismatch>,
+    /// As `makespan` and `span`, to the end of the optimizer's updates where the lists have them.
+    pub step_makespan: Option<f64>,
+    pub step_span: Option<f64>,
     /// Whether every rank stays within the limit; `None` without one.
     pub fits: Option<bool>,
     /// When everything runs.
@@ -77,6 +81,21 @@ fn bubble(time: f64, work: f64) -> f64 {
     }
 }
 
+/// A limit that holds nothing at all is far below what these lists need, and that is what to say.
+fn over_limit(error: ScheduleError, peak: &[f64], setting: &Setting) -> ScheduleError {
+    let worst = peak.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+    match (error, worst, &setting.limit) {
+        (ScheduleError::LimitTooSmall { .. }, Some((r, peak)), Some(limit)) => {
+            ScheduleError::OverMemory {
+                rank: RankId(r as u32),
+                peak: *peak,
+                limit: limit.at(r),
+            }
+        }
+        (error, _, _) => error,
+    }
+}
+
 /// Slack of memory comparisons, against rounding in sums of fractions.
 pub const MEMORY_SLACK: f64 = 1e-9;
 
@@ -97,12 +116,19 @@ pub fn evaluate(
     let timeline = simulate(complete, &setting.costs, model)?;
     let (mut first, mut last, mut span) = (f64::INFINITY, 0.0f64, 0.0f64);
     let mut work = Vec::new();
-    for intervals in &timeline.computes {
+    let (mut step_last, mut step_span) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+    for (actions, intervals) in schedule.ranks().iter().zip(&timeline.computes) {
         let (mut begin, mut end, mut busy) = (f64::INFINITY, 0.0f64, 0.0);
-        for interval in intervals.iter().flatten() {
-            begin = begin.min(interval.start);
-            end = end.max(interval.end);
-            busy += interval.end - interval.start;
+        for (action, interval) in actions.iter().zip(intervals) {
+            let Some(interval) = interval else { continue };
+            if action.is_compute() {
+                begin = begin.min(interval.start);
+                end = end.max(interval.end);
+                busy += interval.end - interval.start;
+            } else if matches!(action, Action::Stage(StageStep::Step, _)) && begin.is_finite() {
+                step_last = step_last.max(interval.end);
+                step_span = step_span.max(interval.end - begin);
+            }
         }
         work.push(busy);
         if begin.is_finite() {
@@ -117,7 +143,7 @@ pub fn evaluate(
     } else {
         BackwardParts::Split
     };
-    let mut query = BoundQuery {
+    let mut query = PipelineQuery {
         stage_rank: schedule.stage_rank(),
         microbatches: schedule.microbatches(),
         costs: &setting.costs,
@@ -125,12 +151,12 @@ pub fn evaluate(
         limit: setting.limit.as_ref(),
         backward,
     };
-    let split = lower_bounds(&query)?;
+    let peak = peak_memory(complete, &setting.memory);
+    let split = lower_bounds(&query).map_err(|error| over_limit(error, &peak, setting))?;
     if backward == BackwardParts::Split {
         query.backward = BackwardParts::Whole;
     }
-    let whole = lower_bounds(&query)?;
-    let peak = peak_memory(complete, &setting.memory);
+    let whole = lower_bounds(&query).map_err(|error| over_limit(error, &peak, setting))?;
     let fits = setting.limit.as_ref().map(|l| {
         peak.iter()
             .enumerate()
@@ -150,6 +176,8 @@ pub fn evaluate(
         } else {
             Vec::new()
         },
+        step_makespan: step_last.is_finite().then_some(step_last - first),
+        step_span: step_span.is_finite().then_some(step_span),
         fits,
         timeline,
     })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::action::Action;
 use super::backward;
-use super::bound::BackwardParts;
+use super::bound::{BackwardParts, PipelineQuery};
 use super::cost::{Costs, Memory, PerIndex};
 use super::error::ScheduleError;
 use super::kinds::{self, Kind, Shape};
@@ -65,7 +65,7 @@ pub struct Made {
     pub setting: Setting,
     /// Its numbers under [`CommModel::Dep`].
     pub report: Report,
-    /// Whether nothing shorter exists: the first objective is at its lower bound.
+    /// Whether nothing shorter exists: the first objective is at its lower bound, or all else was tried.
     pub optimal: bool,
     /// What a reader should know, for example what a kind fell back to.
     pub notes: Vec<String>,
@@ -114,10 +114,10 @@ pub fn make(
         memory,
         limit,
     };
-    let schedule = if request.kind.is_searched() {
+    let (schedule, proven) = if request.kind.is_searched() {
         searched(request, chunks, placement, &setting, progress)?
     } else {
-        ruled(request, chunks, &setting, &mut notes)?
+        (ruled(request, chunks, &setting, &mut notes)?, false)
     };
     let report = evaluate(&schedule, &setting, CommModel::Dep)?;
     let (first, bound) = match request.optimizer {
@@ -127,7 +127,7 @@ pub fn make(
         }
         Optimizer::Barrier => (report.makespan, report.bound_makespan_whole),
     };
-    let optimal = first <= bound * (1.0 + 1e-9);
+    let optimal = proven || first <= bound * (1.0 + 1e-9);
     Ok(Made {
         schedule,
         setting,
@@ -298,7 +298,7 @@ fn searched(
     placement: Placement,
     setting: &Setting,
     progress: &mut dyn FnMut(f64, Score),
-) -> Result<Schedule, ScheduleError> {
+) -> Result<(Schedule, bool), ScheduleError> {
     let stage_rank = placement.table(request.ranks, chunks);
     let backward = match request.backward {
         Some(Backward::Whole) => BackwardParts::Whole,
@@ -310,12 +310,14 @@ fn searched(
         Optimizer::Barrier => Objective::Makespan,
     };
     let problem = Problem::new(&Wish {
-        stage_rank: &stage_rank,
-        microbatches: request.microbatches as usize,
-        costs: &setting.costs,
-        memory: &setting.memory,
-        limit: setting.limit.as_ref(),
-        backward,
+        pipeline: PipelineQuery {
+            stage_rank: &stage_rank,
+            microbatches: request.microbatches as usize,
+            costs: &setting.costs,
+            memory: &setting.memory,
+            limit: setting.limit.as_ref(),
+            backward,
+        },
         objective,
     })?;
     let found = search(&problem, effort(&problem, request.time_limit), progress);
@@ -325,10 +327,11 @@ fn searched(
         .map(|list| list.iter().map(|op| problem.action(*op as usize)).collect())
         .collect();
     let schedule = Schedule::new(lists)?;
-    match request.backward {
-        Some(Backward::Auto) => backward::merge_where_free(&schedule, &request.costs),
-        _ => Ok(schedule),
-    }
+    let schedule = match request.backward {
+        Some(Backward::Auto) => backward::merge_where_free(&schedule, &request.costs)?,
+        _ => schedule,
+    };
+    Ok((schedule, found.proven))
 }
 
 /// Work that a search gets by default: about a second for one chunk per rank, two for several, a little more where the

@@ -30,6 +30,9 @@ const RIGHT: f64 = 84.0;
 const TOP: f64 = 74.0;
 const BOTTOM: f64 = 46.0;
 
+/// Fill of the optimizer's steps.
+const OPTIMIZER: &str = "#b58db6";
+
 /// Fill of each kind: two shades, for even and odd chunks of a rank.
 fn fill(kind: Compute, chunk: usize) -> &'static str {
     let shades = match kind {
@@ -78,7 +81,9 @@ impl Frame {
 pub fn write_svg(schedule: &Schedule, report: &Report, drawing: &Drawing<'_>) -> String {
     let ranks = schedule.ranks().len();
     let timeline = &report.timeline;
-    let frame = Frame::new(ranks, report.makespan, !timeline.transfers.is_empty());
+    let computes = timeline.computes.iter().flatten().flatten();
+    let end = computes.map(|i| i.end).fold(report.makespan, f64::max);
+    let frame = Frame::new(ranks, end, !timeline.transfers.is_empty());
     let (width, height) = (
         LEFT + PLOT_WIDTH + RIGHT,
         TOP + ranks as f64 * frame.row + BOTTOM,
@@ -90,7 +95,7 @@ pub fn write_svg(schedule: &Schedule, report: &Report, drawing: &Drawing<'_>) ->
     );
     let _ = writeln!(out, "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>");
     head(&mut out, schedule, report, drawing);
-    grid(&mut out, &frame, ranks, report.makespan);
+    grid(&mut out, &frame, ranks, end);
     let most = report.peak_max().max(
         drawing
             .limit
@@ -101,11 +106,12 @@ pub fn write_svg(schedule: &Schedule, report: &Report, drawing: &Drawing<'_>) ->
         curve(&mut out, &frame, schedule, report, drawing, (r, most));
     }
     transfers(&mut out, &frame, schedule, report);
+    critical(&mut out, &frame, report);
     out.push_str("</svg>\n");
     out
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
@@ -148,7 +154,11 @@ fn head(out: &mut String, schedule: &Schedule, report: &Report, drawing: &Drawin
     if !report.timeline.transfers.is_empty() {
         entries.push(("transfer", vec!["#c2504e", "#8c6bb1"]));
     }
+    if report.step_makespan.is_some() {
+        entries.push(("optimizer", vec![OPTIMIZER]));
+    }
     entries.push(("memory held", vec!["#d9d9d9"]));
+    entries.push(("critical path", Vec::new()));
     for (word, colours) in entries.iter().rev() {
         x -= word.len() as f64 * 6.0 + 10.0;
         let _ = writeln!(
@@ -223,18 +233,22 @@ fn row(out: &mut String, frame: &Frame, schedule: &Schedule, report: &Report, r:
         let Some(t) = interval else { continue };
         let (x, wide) = (frame.x(t.start), (t.end - t.start) * frame.scale);
         let ops = action.ops();
+        if ops.is_empty() {
+            optimizer_step(
+                &mut narrow,
+                &mut labels,
+                action,
+                (x, wide),
+                (y, frame.bar, size),
+            );
+            continue;
+        }
         let part = frame.bar / ops.len() as f64;
         for (k, op) in ops.iter().enumerate() {
             let colour = fill(op.kind, chunk(op.stage.0));
             let top = y + k as f64 * part;
             let edge = if wide > 5.0 { 0.6 } else { 0.0 };
-            let path = match narrow.iter_mut().find(|(c, _)| *c == colour) {
-                Some((_, path)) => path,
-                None => {
-                    narrow.push((colour, String::new()));
-                    &mut narrow.last_mut().expect("just pushed").1
-                }
-            };
+            let path = path_of(&mut narrow, colour);
             let (w, h) = (
                 (wide - edge).max(0.15),
                 part - if ops.len() > 1 { 0.6 } else { 0.0 },
@@ -261,6 +275,72 @@ fn row(out: &mut String, frame: &Frame, schedule: &Schedule, report: &Report, r:
             "<g fill=\"#10202e\" text-anchor=\"middle\">{labels}</g>"
         );
     }
+}
+
+/// The path that collects what has this colour.
+fn path_of<'a>(paths: &'a mut Vec<(&'static str, String)>, colour: &'static str) -> &'a mut String {
+    let at = paths.iter().position(|(c, _)| *c == colour);
+    let at = at.unwrap_or_else(|| {
+        paths.push((colour, String::new()));
+        paths.len() - 1
+    });
+    &mut paths[at].1
+}
+
+/// A bar for a step of the optimizer that takes time, with its first letter.
+fn optimizer_step(
+    paths: &mut Vec<(&'static str, String)>,
+    labels: &mut String,
+    action: &Action,
+    (x, wide): (f64, f64),
+    (y, bar, size): (f64, f64, f64),
+) {
+    let Action::Stage(step, _) = action else {
+        return;
+    };
+    if wide <= 0.0 {
+        return;
+    }
+    let w = (wide - 0.6).max(0.15);
+    let path = path_of(paths, OPTIMIZER);
+    let _ = write!(path, "M{x:.2} {y:.2}h{w:.2}v{bar:.2}h-{w:.2}z");
+    if wide >= size + 2.0 {
+        let letter = &step.word()[..1];
+        let (at, base) = (x + w / 2.0, y + bar * 0.5 + size * 0.35);
+        let _ = write!(
+            labels,
+            "<text x=\"{at:.2}\" y=\"{base:.2}\" font-size=\"{size:.1}\">{letter}</text>"
+        );
+    }
+}
+
+/// The critical path: its computes outlined, and a line from each to the next.
+fn critical(out: &mut String, frame: &Frame, report: &Report) {
+    let (mut boxes, mut lines) = (String::new(), String::new());
+    let mut before: Option<(f64, f64)> = None;
+    for step in &report.timeline.critical_path {
+        let Some((rank, _)) = step.place else {
+            continue;
+        };
+        let (x, w) = (
+            frame.x(step.interval.start),
+            (step.interval.end - step.interval.start) * frame.scale,
+        );
+        let y = frame.y(rank) + frame.row * 0.04;
+        let middle = y + frame.bar / 2.0;
+        let _ = write!(boxes, "M{x:.2} {y:.2}h{w:.2}v{:.2}h-{w:.2}z", frame.bar);
+        if let Some((bx, by)) = before
+            && by != middle
+        {
+            let _ = write!(lines, "M{bx:.2} {by:.2}L{x:.2} {middle:.2}");
+        }
+        before = Some((x + w, middle));
+    }
+    let width = (frame.row * 0.022).clamp(0.35, 1.1);
+    let _ = writeln!(
+        out,
+        "<g fill=\"none\" stroke=\"#1b1b1b\" stroke-width=\"{width:.2}\"><title>critical path</title><path d=\"{boxes}\"/><path d=\"{lines}\" stroke-dasharray=\"3 2\"/></g>"
+    );
 }
 
 fn curve(

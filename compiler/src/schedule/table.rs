@@ -3,11 +3,16 @@
 use std::fmt::Write;
 
 use super::action::Action;
+use super::error::Wait;
 use super::list::Schedule;
 use super::report::Report;
+use super::simulate::CriticalStep;
 
 /// Actions shown of a rank before the rest is left out.
 const SHOWN: usize = 200;
+
+/// Links of the critical path shown at each end of a long one.
+const PATH_ENDS: usize = 16;
 
 /// Time and memory with no more digits than they need.
 pub fn short(value: f64) -> String {
@@ -41,10 +46,18 @@ pub fn summary(report: &Report) -> String {
 /// The whole table.
 pub fn write_table(title: &str, schedule: &Schedule, report: &Report) -> String {
     let mut text = format!("{title}\n{}\n", summary(report));
+    if let (Some(makespan), Some(span)) = (report.step_makespan, report.step_span) {
+        let (makespan, span) = (short(makespan), short(span));
+        let _ = writeln!(
+            text,
+            "to the end of the updates: makespan {makespan}  span {span}"
+        );
+    }
     let width = schedule.ranks().len().saturating_sub(1).to_string().len();
     for (r, list) in schedule.ranks().iter().enumerate() {
         let busy = report.work[r];
-        let ends = report.timeline.computes[r].iter().flatten();
+        let computes = list.iter().zip(&report.timeline.computes[r]);
+        let ends = computes.filter_map(|(a, i)| (*i).filter(|_| a.is_compute()));
         let (first, last) = ends.fold((f64::INFINITY, 0.0f64), |(a, b), i| {
             (a.min(i.start), b.max(i.end))
         });
@@ -67,11 +80,31 @@ pub fn write_table(title: &str, schedule: &Schedule, report: &Report) -> String 
         }
         text.push('\n');
     }
+    text.push_str(&critical_path(report));
     text
 }
 
+/// The links of the critical path, first to last; of a long one its two ends.
+fn critical_path(report: &Report) -> String {
+    let path = &report.timeline.critical_path;
+    let labels = |steps: &[CriticalStep]| {
+        let labels: Vec<&str> = steps.iter().map(|step| step.label.as_str()).collect();
+        labels.join(" → ")
+    };
+    if path.len() <= 2 * PATH_ENDS {
+        return format!("critical path  {}\n", labels(path));
+    }
+    let (head, tail) = (&path[..PATH_ENDS], &path[path.len() - PATH_ENDS..]);
+    let between = path.len() - 2 * PATH_ENDS;
+    format!(
+        "critical path  {} → … {between} more … → {}\n",
+        labels(head),
+        labels(tail)
+    )
+}
+
 /// A ring of waits as a drawing: each line waits for the one above it, the first for the last.
-pub fn draw_ring(cycle: &[String]) -> String {
+pub fn draw_ring(cycle: &[Wait]) -> String {
     let mut text = String::new();
     for (i, node) in cycle.iter().enumerate() {
         let edge = match (i, cycle.len()) {
@@ -80,7 +113,7 @@ pub fn draw_ring(cycle: &[String]) -> String {
             (i, n) if i + 1 == n => "╰─",
             _ => "│ ",
         };
-        let _ = writeln!(text, "  {edge} {node}");
+        let _ = writeln!(text, "  {edge} {}", node.label);
         if i + 1 < cycle.len() {
             text.push_str("  │     ↑ is waited for by\n");
         }

@@ -75,10 +75,21 @@ pub struct TimedTransfer {
 /// When each action runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
-    /// Per rank and position; `None` for what takes no time on the compute stream.
+    /// Computes and steps of the optimizer, per rank and position; `None` for what takes no time on the compute stream.
     pub computes: Vec<Vec<Option<Interval>>>,
     /// The transfers; none under [`CommModel::Dep`].
     pub transfers: Vec<TimedTransfer>,
-    /// The longest chain of waits that ends last: labels of its nodes with their intervals, first to last.
-    pub critical_path: Vec<(String, Interval)>,
+    /// The longest chain of waits that ends last, first to last.
+    pub critical_path: Vec<CriticalStep>,
+}
+
+/// A link of the critical path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CriticalStep {
+    /// `1F0@1` for a compute on rank 1, `0->1:F0` for a transfer from stage 0 to stage 1.
+    pub label: String,
+    /// When it runs.
+    pub interval: Interval,
+    /// Rank and position of a compute; `None` for a transfer.
+    pub place: Option<(usize, usize)>,
 }

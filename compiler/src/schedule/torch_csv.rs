@@ -3,7 +3,7 @@
 //! Files of PyTorch 2.5 write the input gradient as `B` where a `W` follows, and have no `I`; they are recognised by
 //! that. Files of every later release write `I`, `W` and, for both at once, `B`.
 
-use super::action::{Action, Compute, Op};
+use super::action::{Action, Compute, Op, StageStep};
 use super::error::ScheduleError;
 use super::list::Schedule;
 
@@ -12,8 +12,10 @@ use super::list::Schedule;
 pub enum Contents {
     /// Computes alone, for PyTorch to place the transfers (`compute_only`).
     ComputeOnly,
-    /// Everything, for PyTorch to run as it is (`compute_comms`).
+    /// Everything, for PyTorch to run as it is (`compute_comms`), from release 2.15 on.
     ComputeAndTransfers,
+    /// The same without `WAIT_SEND_F`, `WAIT_SEND_B` and `WAIT_REDUCE_GRAD`, which releases before 2.15 take for a `W`.
+    ComputeAndTransfersWithoutWaits,
 }
 
 /// Reads a schedule file.
@@ -85,7 +87,11 @@ pub fn write_csv(schedule: &Schedule, contents: Contents) -> String {
         let wanted = actions.iter().filter(|action| match (contents, action) {
             (Contents::ComputeOnly, action) => action.is_compute(),
             (Contents::ComputeAndTransfers, Action::Stage(step, _)) => step.in_torch(),
-            (Contents::ComputeAndTransfers, _) => true,
+            (Contents::ComputeAndTransfersWithoutWaits, Action::Stage(step, _)) => {
+                step.in_torch() && *step != StageStep::WaitReduceGrad
+            }
+            (Contents::ComputeAndTransfersWithoutWaits, Action::WaitSend(_)) => false,
+            _ => true,
         });
         for (i, action) in wanted.enumerate() {
             if i > 0 {

@@ -26,15 +26,20 @@ pub fn write_trace(schedule: &Schedule, timeline: &Timeline, memory: &Memory) ->
         for ((action, interval), held) in list.iter().zip(&timeline.computes[r]).zip(&curve) {
             let Some(t) = interval else { continue };
             let (ts, dur) = (t.start, t.end - t.start);
-            let op = action.ops()[0];
             let mut event = String::new();
             let _ = write!(
                 event,
-                r#"{{"name":"{action}","cat":"{}","ph":"X","pid":{r},"tid":0,"ts":{ts},"dur":{dur},"args":{{"stage":{},"microbatch":{}}}}}"#,
+                r#"{{"name":"{action}","cat":"{}","ph":"X","pid":{r},"tid":0,"ts":{ts},"dur":{dur}"#,
                 category(action),
-                op.stage.0,
-                op.microbatch.0,
             );
+            if let [op, ..] = action.ops() {
+                let _ = write!(
+                    event,
+                    r#","args":{{"stage":{},"microbatch":{}}}"#,
+                    op.stage.0, op.microbatch.0,
+                );
+            }
+            event.push('}');
             events.push(event);
             let counter = |ts: f64, held: f64| {
                 format!(
@@ -78,11 +83,12 @@ pub fn write_trace(schedule: &Schedule, timeline: &Timeline, memory: &Memory) ->
 fn category(action: &Action) -> &'static str {
     match action {
         Action::Overlap(_) => "overlap",
-        _ => match action.ops()[0].kind {
+        Action::Compute(op) => match op.kind {
             Compute::Forward => "forward",
             Compute::InputGrad => "input gradient",
             Compute::WeightGrad => "weight gradient",
             Compute::Backward => "backward",
         },
+        _ => "optimizer",
     }
 }

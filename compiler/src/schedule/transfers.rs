@@ -4,7 +4,7 @@
 //! part of it. Whatever a communication model puts before a compute or a transfer comes earlier in that one order, so no
 //! model can deadlock, fully blocking transfers included, and both ends of an untagged channel see messages in the same
 //! order. The order is free otherwise, and how long transfers hold each other up depends on it: [`place_best`] tries
-//! several for one model.
+//! several for one model. Steps of parameters and of the optimizer that the lists have stay with the computes they stand before.
 
 use super::action::{
     Action, Compute, Direction, MicrobatchId, RankId, StageId, StageStep, Transfer,
@@ -15,12 +15,13 @@ use super::error::ScheduleError;
 use super::list::Schedule;
 use super::simulate::{CommModel, Timeline, receiver_of, simulate};
 
-/// Which steps around the parameters are placed besides.
+/// Which steps around the parameters are placed besides those that are there already; where some are, they stay where they
+/// stand among the computes and no others are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageSteps {
     /// Gathering before the first use, reduction after the last gradient, as PyTorch writes them.
     Placed,
-    /// None but those already there.
+    /// None.
     AsGiven,
 }
 
@@ -35,7 +36,7 @@ pub fn place(
 ) -> Result<Schedule, ScheduleError> {
     let bare = schedule.compute_only();
     let timeline = simulate(check(&bare)?, costs, CommModel::Dep)?;
-    lower(&bare, &timeline, 0.0, steps)
+    lower(&bare, &timeline, 0.0, &Steps::of(schedule, steps))
 }
 
 /// Places transfers in several ways and takes the one with the shortest makespan under `model`.
@@ -50,12 +51,13 @@ pub fn place_best(
 ) -> Result<Schedule, ScheduleError> {
     let bare = schedule.compute_only();
     let ideal = simulate(check(&bare)?, costs, CommModel::Dep)?;
+    let steps = Steps::of(schedule, steps);
     let mut best: Option<(f64, Schedule)> = None;
     for late in [0.0, 0.5, 1.0, 0.25, 0.75] {
         let mut timeline = ideal.clone();
         // The times a placement leads to are the next order to try.
         for _ in 0..4 {
-            let placed = lower(&bare, &timeline, late, steps)?;
+            let placed = lower(&bare, &timeline, late, &steps)?;
             let run = simulate(check(&placed)?, costs, model)?;
             let makespan = run
                 .computes
@@ -102,6 +104,51 @@ fn compute_intervals(
         .collect()
 }
 
+/// The steps around the parameters that the given lists have.
+struct Steps {
+    /// Per rank and compute: those that stand before it; and behind the last one.
+    before: Vec<Vec<Vec<Action>>>,
+    /// How many of them start gathering, with nothing to wait for: they go ahead of the transfers.
+    early: Vec<Vec<usize>>,
+    /// Whether to place the usual ones.
+    more: bool,
+}
+
+impl Steps {
+    fn of(schedule: &Schedule, steps: StageSteps) -> Steps {
+        let mut more = steps == StageSteps::Placed;
+        let mut before = Vec::with_capacity(schedule.ranks().len());
+        for list in schedule.ranks() {
+            let mut rank = vec![Vec::new()];
+            for action in list {
+                match action {
+                    Action::Compute(_) | Action::Overlap(_) => rank.push(Vec::new()),
+                    Action::Stage(step, _) => {
+                        more &= !step.in_torch();
+                        rank.last_mut().expect("never empty").push(action.clone());
+                    }
+                    _ => {}
+                }
+            }
+            before.push(rank);
+        }
+        let gathers = |a: &&Action| matches!(a, Action::Stage(StageStep::Unshard, _));
+        let early = before
+            .iter()
+            .map(|rank: &Vec<Vec<Action>>| {
+                rank.iter()
+                    .map(|group| group.iter().take_while(gathers).count())
+                    .collect()
+            })
+            .collect();
+        Steps {
+            before,
+            early,
+            more,
+        }
+    }
+}
+
 /// A transfer in the making.
 struct Wanted {
     direction: Direction,
@@ -117,7 +164,7 @@ fn lower(
     bare: &Schedule,
     timeline: &Timeline,
     late: f64,
-    steps: StageSteps,
+    steps: &Steps,
 ) -> Result<Schedule, ScheduleError> {
     let stage_rank = bare.stage_rank();
     let m = bare.microbatches();
@@ -193,7 +240,8 @@ fn lower(
         })
         .collect();
     slots.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
-    let mut ranks: Vec<Vec<Action>> = vec![Vec::new(); bare.ranks().len()];
+    let first = |r: usize| steps.before[r][0][..steps.early[r][0]].to_vec();
+    let mut ranks: Vec<Vec<Action>> = (0..bare.ranks().len()).map(first).collect();
     let mut next = 0;
     for position in 0..=order.len() {
         while next < slots.len() && slots[next].0 == position {
@@ -210,12 +258,22 @@ fn lower(
         }
         if let Some(k) = order.get(position) {
             let (r, i) = topological[*k];
+            let (before, after) = (&steps.before[r], &steps.early[r]);
+            ranks[r].extend(before[i][after[i]..].iter().cloned());
             ranks[r].push(bare.ranks()[r][i].clone());
+            ranks[r].extend(before[i + 1][..after[i + 1]].iter().cloned());
         }
     }
     for (r, list) in ranks.iter_mut().enumerate() {
+        let (last, early) = (steps.before[r].last(), steps.early[r].last());
+        list.extend(
+            last.into_iter()
+                .flatten()
+                .skip(early.copied().unwrap_or(0))
+                .cloned(),
+        );
         wait_for_sends(list);
-        if steps == StageSteps::Placed {
+        if steps.more {
             place_stage_steps(list, &bare.stages_of(RankId(r as u32)).collect::<Vec<_>>());
         }
     }
@@ -311,7 +369,7 @@ fn wait_for_sends(list: &mut Vec<Action>) {
 }
 
 /// Gathers a stage's parameters before its first step, and reduces its gradients and lets the parameters go after its
-/// last one.
+/// last one. A rank reduces one stage at a time: PyTorch takes no second reduction before the first is awaited.
 fn place_stage_steps(list: &mut Vec<Action>, stages: &[StageId]) {
     let mut last = std::collections::HashMap::new();
     for (i, action) in list.iter().enumerate() {
@@ -329,15 +387,17 @@ fn place_stage_steps(list: &mut Vec<Action>, stages: &[StageId]) {
         .iter()
         .map(|s| Action::Stage(StageStep::Unshard, *s))
         .collect();
+    let mut reducing: Option<StageId> = None;
+    let wait = |stage| Action::Stage(StageStep::WaitReduceGrad, stage);
     for (i, action) in list.drain(..).enumerate() {
         out.push(action);
-        let over = stages.iter().filter(|s| last.get(s) == Some(&i));
-        out.extend(over.map(|s| Action::Stage(StageStep::ReduceGrad, *s)));
-    }
-    for stage in stages {
-        if last.contains_key(stage) {
-            out.push(Action::Stage(StageStep::WaitReduceGrad, *stage));
+        for stage in stages.iter().filter(|s| last.get(s) == Some(&i)) {
+            out.extend(reducing.replace(*stage).map(wait));
+            out.push(Action::Stage(StageStep::ReduceGrad, *stage));
         }
+    }
+    out.extend(reducing.map(wait));
+    for stage in stages {
         out.push(Action::Stage(StageStep::Reshard, *stage));
     }
     *list = out;

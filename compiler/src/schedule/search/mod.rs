@@ -2,11 +2,13 @@
 //!
 //! Seeds first: the kinds that follow a rule, builds under every policy, and steady patterns. The best few are annealed for
 //! a while, the best of those for longer. A long pipeline run is first searched with few micro-batches, and what is found
-//! there is stretched. All effort is counted in steps, not in seconds, so that the same wish gives the same schedule; a
+//! there is stretched. A problem of few steps is searched exhaustively. All effort is counted in steps, not in seconds, so that the same wish gives the same schedule; a
 //! time limit may cut it short.
 
 mod build;
+mod exact;
 mod local;
+mod lockstep;
 mod pattern;
 mod pool;
 pub mod problem;
@@ -36,6 +38,8 @@ pub struct Found {
     pub lists: Vec<Vec<u32>>,
     /// Their score.
     pub score: Score,
+    /// Whether an exhaustive search found nothing shorter in the first objective.
+    pub proven: bool,
 }
 
 /// Hears how far a search is, from 0 to 1, and the best score so far.
@@ -44,6 +48,12 @@ pub type Progress<'a> = &'a mut dyn FnMut(f64, Score);
 /// With more steps than this, few micro-batches are searched first.
 const LONG: usize = 4000;
 
+/// Work of the short search of a small problem.
+const SMALL_WORK: f64 = 20e6;
+
+/// Work that one state of the exhaustive search stands for.
+const NODE: f64 = 200.0;
+
 /// Searches.
 pub fn search(p: &Problem, effort: Effort, progress: Progress<'_>) -> Found {
     let start = Instant::now();
@@ -51,10 +61,63 @@ pub fn search(p: &Problem, effort: Effort, progress: Progress<'_>) -> Found {
     let deadline = start
         .checked_add(limit)
         .unwrap_or(start + Duration::from_secs(3600));
-    let mut pool = Pool::new(p, effort.work, deadline);
+    if p.stages * p.m > exact::MOST {
+        let mut pool = Pool::new(p, effort.work, deadline);
+        run(p, &mut pool, progress);
+        let (lists, score) = pool.into_best();
+        return Found {
+            lists,
+            score,
+            proven: false,
+        };
+    }
+    small(p, effort, deadline, progress)
+}
+
+/// A small problem: a short search, and then to the end. Where that is too far after all, the rest of the search.
+fn small(p: &Problem, effort: Effort, deadline: Instant, progress: Progress<'_>) -> Found {
+    let mut pool = Pool::new(p, effort.work.min(SMALL_WORK), deadline);
     run(p, &mut pool, progress);
+    let mut random = Random(5);
+    let mut proven = false;
+    let mut nodes = (effort.work / NODE) as u64;
+    while nodes > 0 && !p.bound.reached_first(&pool.best_score()) {
+        let outcome = exact::solve(p, pool.best_score(), nodes, deadline);
+        nodes -= outcome.nodes.min(nodes);
+        proven = outcome.proven;
+        let Some((lists, score)) = outcome.better else {
+            break;
+        };
+        // Found with regard to the first objective alone; the second may still shrink.
+        let how = Annealing {
+            work: SMALL_WORK / 4.0,
+            heat: 0.5,
+            window: 24,
+            deadline,
+        };
+        pool.offer(lists.clone(), score);
+        if let Some((lists, score)) = local::improve(p, lists, how, &mut random) {
+            pool.offer(lists, score);
+        }
+        if proven {
+            break;
+        }
+    }
+    progress(0.5, pool.best_score());
+    if !proven && !p.reaches_bound(&pool.best_score()) && effort.work > SMALL_WORK {
+        let mut more = Pool::new(p, effort.work - SMALL_WORK, deadline);
+        for (lists, score) in pool.take() {
+            more.offer(lists, score);
+        }
+        run(p, &mut more, progress);
+        pool = more;
+    }
     let (lists, score) = pool.into_best();
-    Found { lists, score }
+    Found {
+        lists,
+        score,
+        proven,
+    }
 }
 
 fn run(p: &Problem, pool: &mut Pool<'_>, progress: Progress<'_>) {

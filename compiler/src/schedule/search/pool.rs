@@ -44,6 +44,14 @@ impl<'p> Pool<'p> {
         (lists, score)
     }
 
+    /// All entries, best first; the pool is empty then.
+    pub fn take(&mut self) -> Vec<(Vec<Vec<u32>>, Score)> {
+        std::mem::take(&mut self.entries)
+            .into_iter()
+            .map(|(score, lists)| (lists, score))
+            .collect()
+    }
+
     /// The lists of all entries, best first.
     pub fn lists(&self) -> impl Iterator<Item = &Vec<Vec<u32>>> {
         self.entries.iter().map(|(_, lists)| lists)

@@ -5,8 +5,7 @@
 //! ([`CommModel::Dep`](crate::schedule::simulate::CommModel)).
 
 use crate::schedule::action::{Action, Compute, RankId};
-use crate::schedule::bound::{BackwardParts, BoundQuery, lower_bounds};
-use crate::schedule::cost::{Costs, Memory, PerIndex};
+use crate::schedule::bound::{BackwardParts, PipelineQuery, lower_bounds};
 use crate::schedule::error::ScheduleError;
 
 /// No step, no rank.
@@ -29,18 +28,8 @@ pub enum Objective {
 /// What to search for.
 #[derive(Clone, Debug)]
 pub struct Wish<'a> {
-    /// The rank of every stage.
-    pub stage_rank: &'a [RankId],
-    /// How many micro-batches.
-    pub microbatches: usize,
-    /// Times.
-    pub costs: &'a Costs,
-    /// Memory per activation.
-    pub memory: &'a Memory,
-    /// Memory per rank, if limited.
-    pub limit: Option<&'a PerIndex>,
-    /// Whole or split backwards, or none.
-    pub backward: BackwardParts,
+    /// The pipeline and its limits.
+    pub pipeline: PipelineQuery<'a>,
     /// What is to be short first.
     pub objective: Objective,
 }
@@ -92,6 +81,11 @@ impl Score {
         second: f64::INFINITY,
     };
 
+    /// Whether another score is as good as this bound in the first objective.
+    pub fn reached_first(&self, other: &Score) -> bool {
+        other.first <= self.first * (1.0 + 1e-9)
+    }
+
     /// Shorter in the first objective, or as short and shorter in the second; differences of rounding do not count.
     pub fn beats(&self, other: &Score) -> bool {
         let slack = 1e-9 * self.first.abs().max(1e-9);
@@ -109,6 +103,8 @@ impl Problem {
     /// # Errors
     /// A limit that does not hold one micro-batch.
     pub fn new(wish: &Wish<'_>) -> Result<Problem, ScheduleError> {
+        let objective = wish.objective;
+        let wish = &wish.pipeline;
         let (stages, m) = (wish.stage_rank.len(), wish.microbatches);
         let ranks = wish
             .stage_rank
@@ -193,15 +189,8 @@ impl Problem {
             head[r] = head[r].min(reached);
             reached += time[s * m] + hop.get(s).copied().unwrap_or(0.0);
         }
-        let bounds = lower_bounds(&BoundQuery {
-            stage_rank: wish.stage_rank,
-            microbatches: m,
-            costs: wish.costs,
-            memory: wish.memory,
-            limit: wish.limit,
-            backward: wish.backward,
-        })?;
-        let bound = match wish.objective {
+        let bounds = lower_bounds(wish)?;
+        let bound = match objective {
             Objective::Span => Score {
                 first: bounds.span,
                 second: bounds.makespan,
@@ -211,7 +200,6 @@ impl Problem {
                 second: bounds.span,
             },
         };
-        let objective = wish.objective;
         let mut problem = Problem {
             ranks,
             stages,

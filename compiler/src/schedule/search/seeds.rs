@@ -1,6 +1,7 @@
 //! Where the search starts: kinds that follow a rule, builds under every policy, and steady patterns.
 
 use super::build::{Flexible, Order, Policy, Rule};
+use super::lockstep::{self, Filling};
 use super::pattern::{Pattern, Random};
 use super::pool::Pool;
 use super::problem::{F, I, Problem};
@@ -57,6 +58,12 @@ pub fn cheap(p: &Problem, pool: &mut Pool<'_>) {
             }
         }
     }
+    if lockstep::suits(p) {
+        in_lockstep(p, pool);
+        if pool.done() {
+            return;
+        }
+    }
     for lists in from_kinds(p) {
         let table = places(p, &lists);
         pool.run(lists);
@@ -83,6 +90,35 @@ pub fn cheap(p: &Problem, pool: &mut Pool<'_>) {
             if pool.done() {
                 return;
             }
+        }
+    }
+}
+
+/// V shapes in lockstep under every setting; the idle time of one run is what the next one allows, while that helps.
+fn in_lockstep(p: &Problem, pool: &mut Pool<'_>) {
+    let settings = [(true, true), (true, false), (false, true), (false, false)];
+    for (forwards, gradients) in settings {
+        let filling = Filling {
+            forwards,
+            gradients,
+        };
+        let mut allowed: Option<Vec<f64>> = None;
+        let mut least = f64::INFINITY;
+        for _ in 0..8 {
+            pool.spend(super::pool::BUILD * p.steps() as f64);
+            let Some((lists, idle)) = lockstep::build(p, filling, allowed.as_deref()) else {
+                break;
+            };
+            let most = idle.iter().copied().fold(0.0, f64::max);
+            pool.run(lists);
+            if pool.done() {
+                return;
+            }
+            if most >= least {
+                break;
+            }
+            least = most;
+            allowed = Some(idle);
         }
     }
 }

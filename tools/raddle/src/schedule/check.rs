@@ -4,12 +4,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use raddle_compiler::schedule::cost_text::read_numbers;
+use raddle_compiler::schedule::error::labels;
+use raddle_compiler::schedule::ring_svg::write_ring_svg;
+use raddle_compiler::schedule::svg::{Drawing, write_svg};
 use raddle_compiler::schedule::transfers::{StageSteps, place};
 use raddle_compiler::schedule::{
-    CommModel, Schedule, ScheduleError, Setting, check, evaluate, json, table,
+    CommModel, RankId, Report, Schedule, ScheduleError, Setting, check, evaluate, json, table,
 };
 
-use super::{Format, Options, costs, file, report_error};
+use super::{Format, Options, costs, file, report_error, write};
 
 /// The model of a name.
 ///
@@ -63,16 +66,59 @@ pub fn run(options: &Options, path: &Path) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let sound = if options.format == Format::Json {
-        print_json(&schedule, &setting, &models)
-    } else {
-        prove(path, &schedule, &setting, &models)
+    let sound = match options.format {
+        Format::Json => print_json(&schedule, &setting, &models),
+        Format::Svg => draw(options, path, &schedule, &setting, &models)?,
+        _ => prove(path, &schedule, &setting, &models),
     };
     Ok(if sound {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Draws the ring of waits under the first model that deadlocks, or else the timeline under the first model.
+fn draw(
+    options: &Options,
+    path: &Path,
+    schedule: &Schedule,
+    setting: &Setting,
+    models: &[CommModel],
+) -> anyhow::Result<bool> {
+    let title = path.display().to_string();
+    let mut first = None;
+    for model in models {
+        if *model != CommModel::Dep && !schedule.has_transfers() && models.len() > 1 {
+            continue;
+        }
+        match evaluate(schedule, setting, *model) {
+            Ok(report) => drop(first.get_or_insert(report)),
+            Err(error) => {
+                report_error(&error, None);
+                if let ScheduleError::Deadlock { cycle } = &error {
+                    let title = format!("{title}, model {}", model.name());
+                    let picture = write_ring_svg(&title, schedule, cycle);
+                    write(options.output.as_deref(), &picture)?;
+                }
+                return Ok(false);
+            }
+        }
+    }
+    let Some(report) = first else {
+        return Ok(true);
+    };
+    let drawing = Drawing {
+        title: &title,
+        memory: &setting.memory,
+        limit: setting.limit.as_ref(),
+    };
+    let picture = write_svg(schedule, &report, &drawing);
+    write(options.output.as_deref(), &picture)?;
+    for mismatch in &report.mismatches {
+        eprintln!("MESSAGE ORDER {mismatch}");
+    }
+    Ok(report.fits != Some(false) && report.mismatches.is_empty())
 }
 
 fn prove(path: &Path, schedule: &Schedule, setting: &Setting, models: &[CommModel]) -> bool {
@@ -119,9 +165,10 @@ fn prove(path: &Path, schedule: &Schedule, setting: &Setting, models: &[CommMode
         match evaluate(lists, setting, *model) {
             Ok(report) => {
                 println!("  {:8} {}", model.name(), table::summary(&report));
-                if report.fits == Some(false) {
-                    sound = false;
+                if sound && let Some(error) = over_memory(&report, setting) {
+                    report_error(&error, None);
                 }
+                sound &= report.fits != Some(false);
                 mismatches = report.mismatches;
             }
             Err(error) => {
@@ -147,6 +194,26 @@ fn prove(path: &Path, schedule: &Schedule, setting: &Setting, models: &[CommMode
     sound
 }
 
+/// The rank that holds the most where a limit is passed.
+fn over_memory(report: &Report, setting: &Setting) -> Option<ScheduleError> {
+    let limit = setting
+        .limit
+        .as_ref()
+        .filter(|_| report.fits == Some(false))?;
+    let over = |(r, peak): &(usize, &f64)| **peak > limit.at(*r);
+    let (r, peak) = report
+        .peak
+        .iter()
+        .enumerate()
+        .filter(over)
+        .max_by(|a, b| a.1.total_cmp(b.1))?;
+    Some(ScheduleError::OverMemory {
+        rank: RankId(r as u32),
+        peak: *peak,
+        limit: limit.at(r),
+    })
+}
+
 fn print_json(schedule: &Schedule, setting: &Setting, models: &[CommModel]) -> bool {
     let mut sound = true;
     let mut rows = Vec::new();
@@ -162,7 +229,7 @@ fn print_json(schedule: &Schedule, setting: &Setting, models: &[CommModel]) -> b
             Err(error) => {
                 sound = false;
                 let cycle = match &error {
-                    ScheduleError::Deadlock { cycle } => cycle.clone(),
+                    ScheduleError::Deadlock { cycle } => labels(cycle),
                     _ => Vec::new(),
                 };
                 let row = serde_json::json!({

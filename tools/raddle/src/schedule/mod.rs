@@ -43,7 +43,8 @@ pub struct Options {
     #[arg(long, value_name = "V")]
     chunks: Option<u32>,
     /// Times, for example `f=3/4/4/5,b=4,w=3,comm=0.2`: one number, or one per stage (comm: per edge, mb: a factor per
-    /// micro-batch). Keys: f, b (input gradient), w (weight gradient), comm, recompute, mb, overlap.
+    /// micro-batch). Keys: f, b (input gradient), w (weight gradient), comm, recompute, mb, overlap; step (the optimizer's
+    /// update, per stage), state (its state to the next rank, or over all for a barrier), validate, rollback.
     #[arg(long, value_name = "COSTS")]
     costs: Option<String>,
     /// The same keys as a JSON object.
@@ -74,13 +75,17 @@ pub struct Options {
     /// A given order: PyTorch CSV, Paddle job lists, JSON, or a module with a `dist.schedule`.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Prove a given schedule file complete, ordered, within memory and free of deadlock under every model.
+    /// Prove a given schedule file complete, ordered, within memory and free of deadlock under every model; with --format svg
+    /// draw the ring of waits, or the timeline where there is none.
     #[arg(long, value_name = "FILE")]
     check: Option<PathBuf>,
     /// How compute and communication share a machine: for --check one model instead of all, for svg, trace and csv-comms
     /// the one to place transfers for.
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+    /// The PyTorch release that is to read csv-comms: before 2.15 there are no words for waits.
+    #[arg(long, value_name = "RELEASE", default_value = "2.15", value_parser = release)]
+    torch: (u32, u32),
     /// What to write.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
@@ -298,14 +303,22 @@ fn render(options: &Options, made: &Made) -> Result<String, ScheduleError> {
         Some(name) => check::model(name)?,
     };
     let place = |steps| place_best(&made.schedule, &made.setting.costs, pick(model), steps);
-    // With a model, pictures show transfers.
+    // With a model, pictures show transfers; where the optimizer's steps take time, they show those too.
     let seen = || -> Result<(Schedule, _), ScheduleError> {
-        if model == CommModel::Dep {
+        let times_optimizer = made.setting.costs.times_optimizer();
+        if model == CommModel::Dep && !times_optimizer {
             return Ok((made.schedule.clone(), made.report.clone()));
         }
-        let placed = place(StageSteps::AsGiven)?;
-        let report = evaluate(&placed, &made.setting, model)?;
-        Ok((placed, report))
+        let mut shown = if model == CommModel::Dep {
+            made.schedule.clone()
+        } else {
+            place(StageSteps::AsGiven)?
+        };
+        if times_optimizer {
+            shown = with_optimizer(&shown, optimizer(options))?;
+        }
+        let report = evaluate(&shown, &made.setting, model)?;
+        Ok((shown, report))
     };
     Ok(match options.format {
         Format::Table => {
@@ -319,7 +332,7 @@ fn render(options: &Options, made: &Made) -> Result<String, ScheduleError> {
             text
         }
         Format::Csv => write_csv(&made.schedule, Contents::ComputeOnly),
-        Format::CsvComms => write_csv(&place(StageSteps::Placed)?, Contents::ComputeAndTransfers),
+        Format::CsvComms => write_csv(&place(StageSteps::Placed)?, contents(options.torch)),
         Format::Jobs => job_list::write_job_list(&made.schedule)?,
         Format::Json => {
             let mut extra = serde_json::Map::new();
@@ -351,6 +364,24 @@ fn render(options: &Options, made: &Made) -> Result<String, ScheduleError> {
             trace::write_trace(&schedule, &report.timeline, &made.setting.memory)
         }
     })
+}
+
+/// The words for waits came with PyTorch 2.15.
+fn contents((major, minor): (u32, u32)) -> Contents {
+    if (major, minor) < (2, 15) {
+        Contents::ComputeAndTransfersWithoutWaits
+    } else {
+        Contents::ComputeAndTransfers
+    }
+}
+
+/// A release as `2.15`; what follows the second number does not matter.
+fn release(text: &str) -> Result<(u32, u32), String> {
+    let mut parts = text.split('.').map(str::parse::<u32>);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => Ok((major, minor)),
+        _ => Err("a release is two numbers, as in 2.15".to_owned()),
+    }
 }
 
 /// Transfers are placed for one communication stream unless a model says otherwise.
