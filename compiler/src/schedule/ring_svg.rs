@@ -159,7 +159,7 @@ fn fill(action: &Action) -> &'static str {
     }
 }
 
-/// From each link to the one before it; where both stand on one rank, along its list.
+/// From each link to the one before it: where both stand on one rank, back along its list.
 fn arrows(out: &mut String, ring: &[Wait], cells: &[Cell]) {
     let spots = |wait: &Wait| -> Vec<(usize, f64, f64)> {
         let find = |rank: usize, position: usize| {
@@ -192,7 +192,7 @@ fn arrows(out: &mut String, ring: &[Wait], cells: &[Cell]) {
         let pair = own
             .iter()
             .flat_map(|a| other.iter().map(move |b| (a, b)))
-            .min_by_key(|(a, b)| a.0 != b.0);
+            .min_by_key(|(a, b)| (a.0 != b.0, a.1 < b.1));
         let Some((from, to)) = pair else { continue };
         let path = if from.0 == to.0 {
             // Over the list, so that it does not cross the actions between.
