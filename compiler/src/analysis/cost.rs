@@ -14,7 +14,7 @@ pub struct Cost {
     pub flops: f64,
     /// Bytes read from and written to memory.
     pub bytes: f64,
-    /// Bytes that leave the rank.
+    /// Bytes that leave the rank for others of its group.
     pub sent_bytes: f64,
 }
 
@@ -35,8 +35,13 @@ impl Cost {
             "dist.embedding_grad" => traffic(&results) + traffic(&operands[1..]),
             _ => traffic(&operands) + traffic(&results),
         };
-        let sent = match effects {
-            Effects::Communicates => traffic(&operands),
+        // Without axes a rank is alone.
+        let alone = module.attr(op, "axes").is_some() && module.axes_attr(op, "axes").is_empty();
+        let sent = match (effects, name) {
+            (Effects::Communicates, _) if alone => 0.0,
+            // The largest logit, the sum and the label's logit of each row.
+            (_, "dist.softmax_cross_entropy") => 3.0 * traffic(&results[..1]),
+            (Effects::Communicates, _) => traffic(&operands),
             _ => 0.0,
         };
         Self {
@@ -62,17 +67,20 @@ pub struct Rates {
     pub flops_per_us: f64,
     /// Bytes of memory traffic a microsecond.
     pub bytes_per_us: f64,
-    /// Bytes to another rank a microsecond.
-    pub sent_bytes_per_us: f64,
+    /// Bytes to the ranks of a group, as in a collective, a microsecond.
+    pub group_bytes_per_us: f64,
+    /// Bytes to a rank of another stage a microsecond.
+    pub stage_bytes_per_us: f64,
 }
 
 impl Default for Rates {
-    /// A GPU of the Hopper generation: 600 TFLOP/s in bf16 products, 3 TB/s of memory, 50 GB/s to another node.
+    /// A GPU of the Hopper generation: 600 TFLOP/s in bf16 products, 3 TB/s of memory, 450 GB/s within a node, 50 GB/s to another.
     fn default() -> Self {
         Self {
             flops_per_us: 6e8,
             bytes_per_us: 3e6,
-            sent_bytes_per_us: 5e4,
+            group_bytes_per_us: 4.5e5,
+            stage_bytes_per_us: 5e4,
         }
     }
 }
@@ -82,12 +90,12 @@ impl Rates {
     pub fn time_us(&self, cost: Cost) -> f64 {
         let computing = cost.flops / self.flops_per_us;
         let moving = cost.bytes / self.bytes_per_us;
-        computing.max(moving) + self.transfer_us(cost.sent_bytes)
+        computing.max(moving) + cost.sent_bytes / self.group_bytes_per_us
     }
 
-    /// Time to send so many bytes, in microseconds.
+    /// Time to send so many bytes to another stage, in microseconds.
     pub fn transfer_us(&self, bytes: f64) -> f64 {
-        bytes / self.sent_bytes_per_us
+        bytes / self.stage_bytes_per_us
     }
 }
 
@@ -185,6 +193,11 @@ module @all attributes {dist.mesh = @mesh, dist.ranks = [{}]} {
         assert_eq!(cost("dist.embedding").bytes, 2.0 * 4.0 * 48.0);
         assert_eq!(cost("dist.all_reduce").sent_bytes, 2.0 * 96.0);
         let rates = Rates::default();
-        assert!(rates.time_us(cost("dist.all_reduce")) > rates.transfer_us(192.0));
+        let alone = Cost {
+            sent_bytes: 0.0,
+            ..cost("dist.all_reduce")
+        };
+        let more = rates.time_us(cost("dist.all_reduce")) - rates.time_us(alone);
+        assert!((more - 192.0 / rates.group_bytes_per_us).abs() < 1e-12);
     }
 }

@@ -106,6 +106,7 @@ fn parse_bench(mut parser: lexopt::Parser) -> Result<Task> {
                 options.tables = match parser.value()?.string()?.as_str() {
                     "text" => Tables::Text,
                     "promotion" => Tables::Promotion,
+                    "partition" => Tables::Partition,
                     "schedule" => Tables::Schedule,
                     other => bail!("no table `{other}`; there are text, promotion and schedule"),
                 }

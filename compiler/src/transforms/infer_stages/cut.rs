@@ -3,7 +3,8 @@
 //! Between any two neighbouring ops some values are alive: made before, read after. They would be sent if the pass were cut there, and
 //! their gradients back. A place is fit for a cut if no place nearby has fewer bytes alive; nearby is an eighth of an even stretch's
 //! cost. Among all ways to cut at such places, the cost of the costliest stretch is made least (by bisection, filling stretches greedily),
-//! and among those that come within 2% of it, first the bytes that are sent, then the unevenness (by dynamic programming).
+//! and among those that come within 2% of it the sum of the squares is least, so that the other stretches are even too, then the bytes that
+//! are sent (by dynamic programming).
 
 use std::collections::VecDeque;
 
@@ -371,7 +372,7 @@ impl Cutter<'_> {
         self.line.stretch(from, to) <= limit && self.line.allows(from, to, stage as u32)
     }
 
-    /// The cuts that send the fewest bytes, and are the most even among those, with every stretch within a limit.
+    /// The most even cuts, and among those the ones that send the fewest bytes, with every stretch within a limit.
     fn cheapest(&self, stages: usize, limit: f64) -> Option<Vec<usize>> {
         let last = self.places.len() - 1;
         let nothing = (f64::INFINITY, f64::INFINITY);
@@ -384,14 +385,13 @@ impl Cutter<'_> {
             let mut start = 0;
             for to in stage + 1..=last {
                 start = self.first_within(start, to, limit);
-                for (from, &(sent, unevenness)) in best.iter().enumerate().take(to).skip(start) {
-                    if sent.is_infinite() || !self.fits(from, to, stage, limit) {
+                for (from, &(uneven, sent)) in best.iter().enumerate().take(to).skip(start) {
+                    if uneven.is_infinite() || !self.fits(from, to, stage, limit) {
                         continue;
                     }
                     let (a, b) = (self.places[from], self.places[to]);
-                    let length = self.line.cost_us[b] - self.line.cost_us[a];
-                    let sent = sent + self.line.alive[b];
-                    let found = (sent, unevenness + length * length);
+                    let length = self.line.stretch(a, b);
+                    let found = (uneven + length * length, sent + self.line.alive[b]);
                     if found < next[to] {
                         next[to] = found;
                         parent[to] = from as u32;

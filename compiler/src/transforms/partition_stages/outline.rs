@@ -65,6 +65,16 @@ struct Job {
     rank: i64,
 }
 
+impl Job {
+    fn role(self) -> Role {
+        match self.phase {
+            Phase::Forward => Role::Forward,
+            Phase::Backward | Phase::Weights => Role::Backward,
+            Phase::Optimizer => Role::Optimizer,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Phase {
     Forward,
@@ -335,6 +345,10 @@ fn carry_out(rewriter: &mut Rewriter, step: OpId, plan: Plan) {
                 for job in jobs {
                     rewriter.set_insertion_point(Position::End(written[job].block));
                     let copy = rewriter.clone_op(*op, &mut CloneMap::default());
+                    if rewriter.attr(copy, "dist.role").is_some() {
+                        let role = cx.string(job.role().name());
+                        rewriter.set_attr(copy, "dist.role", Some(role));
+                    }
                     let (value, own) = (rewriter.result(*op, 0), rewriter.result(copy, 0));
                     copies.insert((value, *job), own);
                 }

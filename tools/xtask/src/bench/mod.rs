@@ -5,6 +5,7 @@
 
 mod generate;
 mod measure;
+mod partition;
 mod promotion;
 mod schedule;
 
@@ -39,12 +40,14 @@ pub struct BenchOptions {
 /// The tables of `cargo xtask bench`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Tables {
-    /// Parsing and printing, promotion, and schedules.
+    /// Parsing and printing, promotion, partitioning, and schedules.
     All,
     /// Parsing and printing beside mlir-opt.
     Text,
     /// Promotion of deep programs.
     Promotion,
+    /// Programs of many stages.
+    Partition,
     /// Schedules beside the results of others.
     Schedule,
 }
@@ -81,6 +84,9 @@ pub fn run(workspace: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.tables == Tables::Promotion {
         return promotion::run(workspace, &folder);
     }
+    if options.tables == Tables::Partition {
+        return partition::run(workspace, &folder);
+    }
     println!("building raddle-opt for release");
     process::run(Command::new("cargo").current_dir(&workspace.root).args([
         "build",
@@ -104,7 +110,8 @@ pub fn run(workspace: &Workspace, options: &BenchOptions) -> Result<bool> {
     let kept = verdicts(&rows);
     if options.tables == Tables::All {
         let promoted = promotion::run(workspace, &folder)?;
-        return Ok(schedule::run(workspace)? && promoted && kept);
+        let partitioned = partition::run(workspace, &folder)?;
+        return Ok(schedule::run(workspace)? && promoted && partitioned && kept);
     }
     Ok(kept)
 }

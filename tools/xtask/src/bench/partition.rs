@@ -1,0 +1,173 @@
+//! `split-backward` and `partition-stages` on a deep GPT with many stages: parse, both passes, verify and print.
+//!
+//! The program is made by the tools themselves (`raddle gen gpt`, `raddle-opt --append-backward --infer-stages`): 400 blocks of some
+//! 130 ops on 64 stages. A tenth of the blocks shows growth; a mesh of 16,384 ranks instead of 128, that classes are compiled and not
+//! ranks. Reading and printing are in the time, and shown apart.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::measure::{self, Usage};
+use super::{GROWTH_LIMIT, Verdicts};
+use crate::process;
+use crate::workspace::Workspace;
+
+/// Blocks of the program that the promise is about, and of the one that it is held against.
+const BLOCKS: [usize; 2] = [400, 40];
+/// Its stages.
+const STAGES: usize = 64;
+/// CPU time that the passes may take, reading and printing left out.
+const CPU_LIMIT_S: f64 = 1.0;
+/// Time on 16,384 ranks over that on 128.
+const RANKS_LIMIT: f64 = 1.1;
+/// How often each is measured.
+const RUNS: usize = 5;
+
+/// One program.
+struct Row {
+    blocks: usize,
+    mesh: &'static str,
+    ops: usize,
+    /// With the passes.
+    whole: Usage,
+    /// Read and printed only.
+    text: Usage,
+}
+
+impl Row {
+    fn passes_s(&self) -> f64 {
+        (self.whole.cpu_s - self.text.cpu_s).max(0.0)
+    }
+
+    fn us_per_op(&self) -> f64 {
+        self.whole.cpu_s * 1e6 / self.ops as f64
+    }
+}
+
+/// Measures, prints the table and the verdicts; `Ok(false)` when a limit is passed. Builds what it needs.
+///
+/// # Errors
+/// When the build fails, a tool refuses a program, or partitioning does not make a class for each stage.
+pub fn run(workspace: &Workspace, folder: &Path) -> Result<bool> {
+    println!("\nbuilding raddle and raddle-opt for release");
+    process::run(Command::new("cargo").current_dir(&workspace.root).args([
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "raddle",
+        "--package",
+        "raddle-opt",
+    ]))?;
+    let tools = ["raddle", "raddle-opt"].map(|name| workspace.tool("release", name));
+    let rows = [
+        measure(&tools, folder, BLOCKS[0], "dp=1,mp=2")?,
+        measure(&tools, folder, BLOCKS[0], "dp=128,mp=2")?,
+        measure(&tools, folder, BLOCKS[1], "dp=1,mp=2")?,
+    ];
+    println!(
+        "\nparse, split-backward, partition-stages for {STAGES} stages, and print (CPU time, peak memory)"
+    );
+    println!(
+        "{:>9} {:>12} {:>9}  {:>10} {:>10} {:>10}  {:>9}",
+        "blocks", "mesh", "ops", "CPU", "passes", "memory", "µs per op"
+    );
+    for row in &rows {
+        println!(
+            "{:>9} {:>12} {:>9}  {:>10} {:>10} {:>10}  {:>9.3}",
+            row.blocks,
+            row.mesh,
+            row.ops,
+            format!("{:.3} s", row.whole.cpu_s),
+            format!("{:.3} s", row.passes_s()),
+            format!("{:.1} MB", row.whole.peak_mb()),
+            row.us_per_op()
+        );
+    }
+    println!();
+    let [deep, wide, small] = &rows;
+    let mut verdicts = Verdicts::default();
+    let what = format!("CPU seconds of the passes for {} ops", deep.ops);
+    verdicts.judge(&what, deep.passes_s(), CPU_LIMIT_S);
+    verdicts.judge(
+        "time on 16,384 ranks over that on 128",
+        wide.whole.cpu_s / deep.whole.cpu_s,
+        RANKS_LIMIT,
+    );
+    verdicts.judge(
+        &format!("time per op, {} blocks over {}", BLOCKS[0], BLOCKS[1]),
+        deep.us_per_op() / small.us_per_op(),
+        GROWTH_LIMIT,
+    );
+    Ok(verdicts.kept())
+}
+
+fn measure(tools: &[PathBuf; 2], folder: &Path, blocks: usize, mesh: &'static str) -> Result<Row> {
+    let [raddle, raddle_opt] = tools;
+    let name = mesh.replace(['=', ','], "");
+    let [forward, labelled, cut] = ["forward", "labelled", "cut"]
+        .map(|state| folder.join(format!("gpt-{blocks}-{name}-{state}.mlir")));
+    let stages = if blocks < STAGES { blocks } else { STAGES };
+    let mut generate = Command::new(raddle);
+    generate
+        .args(["gen", "gpt", "--tied", "--no-bias", "--microbatches", "4"])
+        .args(["--batch", "512", "--mesh", mesh, "--layers"])
+        .arg(blocks.to_string())
+        .arg("-o")
+        .arg(&forward);
+    process::run(&mut generate)?;
+    let mut label = Command::new(raddle_opt);
+    label
+        .arg(&forward)
+        .args(["--append-backward=optimizer=sgd clip=global-norm"])
+        .arg(format!("--infer-stages=stages={stages}"))
+        .arg("-o")
+        .arg(&labelled);
+    process::run(&mut label)?;
+    let text = || {
+        let mut command = Command::new(raddle_opt);
+        command.arg(&labelled);
+        command
+    };
+    let whole = || {
+        let mut command = text();
+        command.args(["--split-backward", "--partition-stages"]);
+        command
+    };
+    process::run(whole().arg("-o").arg(&cut))?;
+    let classes = read(&cut)?.matches("module @").count();
+    if classes != stages {
+        bail!("partitioning made {classes} classes, not {stages}");
+    }
+    let mut least: Option<(Usage, Usage)> = None;
+    for _ in 0..RUNS {
+        let now = (measure::run(whole())?, measure::run(text())?);
+        least = Some(least.map_or(now, |(w, t)| (w.least(now.0), t.least(now.1))));
+    }
+    let (whole, text) = least.context("nothing was measured")?;
+    let ops = read(&labelled)?.lines().filter(|l| is_op(l)).count();
+    for file in [forward, labelled, cut] {
+        fs::remove_file(file)?;
+    }
+    Ok(Row {
+        blocks,
+        mesh,
+        ops,
+        whole,
+        text,
+    })
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// Whether a line of a printed module is an op of a function, or a global.
+fn is_op(line: &str) -> bool {
+    let line = line.trim_start();
+    let op = line.split_once(" = ").map_or(line, |(_, op)| op);
+    op.starts_with("dist.") || op.starts_with("return")
+}
