@@ -24,7 +24,7 @@ Tasks:
   bench                 set-up, then the numbers, measured beside mlir-opt-22 in the same run
     --ops N             size of the generated module (default 200000)
     --quick             leave out the largest size
-    --only text|promotion|schedule  make one of the three tables only
+    --only TABLE       make one table only: text, promotion, partition, schedule
   docs                  write the files that are generated from the op definitions
     --check             change nothing; exit 1 if one of them is out of date
   help                  this text
@@ -108,7 +108,9 @@ fn parse_bench(mut parser: lexopt::Parser) -> Result<Task> {
                     "promotion" => Tables::Promotion,
                     "partition" => Tables::Partition,
                     "schedule" => Tables::Schedule,
-                    other => bail!("no table `{other}`; there are text, promotion and schedule"),
+                    other => bail!(
+                        "no table `{other}`; there are text, promotion, partition and schedule"
+                    ),
                 }
             }
             other => return Err(other.unexpected().into()),

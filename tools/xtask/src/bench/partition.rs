@@ -1,4 +1,4 @@
-//! `split-backward` and `partition-stages` on a deep GPT with many stages: parse, both passes, verify and print.
+//! `split-backward`, `partition-stages` and `plan-memory` on a deep GPT with many stages: parse, the passes, verify and print.
 //!
 //! The program is made by the tools themselves (`raddle gen gpt`, `raddle-opt --append-backward --infer-stages`): 400 blocks of some
 //! 130 ops on 64 stages. A tenth of the blocks shows growth; a mesh of 16,384 ranks instead of 128, that classes are compiled and not
@@ -69,7 +69,7 @@ pub fn run(workspace: &Workspace, folder: &Path) -> Result<bool> {
         measure(&tools, folder, BLOCKS[1], "dp=1,mp=2")?,
     ];
     println!(
-        "\nparse, split-backward, partition-stages for {STAGES} stages, and print (CPU time, peak memory)"
+        "\nparse, split-backward, partition-stages for {STAGES} stages, plan-memory, and print (CPU time, peak memory)"
     );
     println!(
         "{:>9} {:>12} {:>9}  {:>10} {:>10} {:>10}  {:>9}",
@@ -134,7 +134,7 @@ fn measure(tools: &[PathBuf; 2], folder: &Path, blocks: usize, mesh: &'static st
     };
     let whole = || {
         let mut command = text();
-        command.args(["--split-backward", "--partition-stages"]);
+        command.args(["--split-backward", "--partition-stages", "--plan-memory"]);
         command
     };
     process::run(whole().arg("-o").arg(&cut))?;
