@@ -54,7 +54,7 @@ pub use gradient::{
 pub use groups::{OPERAND_SEGMENTS, RESULT_SEGMENTS, SegmentError, segments};
 pub use infer::{InferCx, Request, infer};
 pub use irdl::irdl;
-pub use place::{depends_on_rank, meets_others};
+pub use place::{coordinate_axes, meets_others};
 pub use rules::{LayoutCall, LayoutCx, Operand, layouts};
 pub use scopes::{Scope, Scopes};
 

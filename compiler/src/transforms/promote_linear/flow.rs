@@ -11,7 +11,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use raddle_dialect::ir::{Attr, OpId, ValueId};
-use raddle_dialect::ops::{Effects, depends_on_rank};
+use raddle_dialect::ops::{Effects, coordinate_axes};
 
 use super::facts::Facts;
 
@@ -373,6 +373,16 @@ impl FlowWalk<'_, '_> {
         Ok(())
     }
 
+    /// Whether a pure op computes something else on each rank along the axes.
+    fn differs(&self, op: OpId) -> bool {
+        let facts = self.facts;
+        let mut named = coordinate_axes(facts.module, op).into_iter();
+        named.any(|axis| {
+            let axis = facts.mesh.axis(axis);
+            axis.is_none_or(|axis| self.sources.axes.contains(&axis))
+        })
+    }
+
     /// Whether a value is known to be the same on all ranks over the layer's axes, as far as a short look back tells.
     fn is_uniform(&self, value: ValueId) -> bool {
         let module = self.facts.module;
@@ -396,7 +406,7 @@ impl FlowWalk<'_, '_> {
             let name = module.name_str(op);
             match module.def_of(op).map_or(Effects::Opaque, |d| d.effects) {
                 // A slice may start at the rank's own place, a lookup be in its own rows.
-                Effects::Pure if depends_on_rank(module, op) => return false,
+                Effects::Pure if self.differs(op) => return false,
                 Effects::Pure => list.extend(module.operands(op)),
                 Effects::Reads => {
                     let global = module.attr(op, "global").and_then(|g| self.facts.global(g));
