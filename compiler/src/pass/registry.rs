@@ -4,7 +4,7 @@ use super::PassDef;
 use crate::transforms::{
     append_backward, apply_amp, canonicalize, cse, dce, fuse_linear, infer_stages, lower_to_linalg,
     overlap_comm, partition_stages, plan_memory, promote_linear, schedule_pipeline, split_backward,
-    verify_streams,
+    verify_collectives, verify_spmd, verify_streams,
 };
 
 /// All passes, in the order in which lists show them.
@@ -24,6 +24,8 @@ pub static ALL: &[&PassDef] = &[
     &overlap_comm::DEF,
     &verify_streams::DEF,
     &lower_to_linalg::DEF,
+    &verify_spmd::DEF,
+    &verify_collectives::DEF,
 ];
 
 /// The pass of this name.

@@ -14,4 +14,6 @@ pub mod plan_memory;
 pub mod promote_linear;
 pub mod schedule_pipeline;
 pub mod split_backward;
+pub mod verify_collectives;
+pub mod verify_spmd;
 pub mod verify_streams;

@@ -6,7 +6,8 @@ use super::forward::{Linear, Pair};
 use super::{BiasReduction, Builder};
 
 impl Builder<'_> {
-    pub fn backward(&mut self, pairs: &[Pair], loss: ValueId) {
+    /// The gradient of what the last layer gives.
+    pub fn seed(&mut self, pairs: &[Pair]) -> ValueId {
         let last = pairs.last().expect("there are layers").out;
         let seed = self.fill(&[], 1.0);
         let dims: Vec<_> = (0..self.shape(last).len() as i64).collect();
@@ -15,11 +16,15 @@ impl Builder<'_> {
             ("keep_dims", self.cx.bool_attr(false)),
         ];
         let ty = self.rewriter.ty(last);
-        debug_assert_eq!(self.shape(loss).len(), 0);
-        let mut dout = self.value("dist.reduce_mean_grad", &[last, seed], ty, &attrs);
+        self.value("dist.reduce_mean_grad", &[last, seed], ty, &attrs)
+    }
+
+    /// The gradient of a chunk's input.
+    pub fn backward(&mut self, pairs: &[Pair], mut dout: ValueId) -> ValueId {
         for pair in pairs.iter().rev() {
             dout = self.pair_backward(pair, dout);
         }
+        dout
     }
 
     fn pair_backward(&mut self, pair: &Pair, dout: ValueId) -> ValueId {
@@ -77,30 +82,57 @@ impl Builder<'_> {
             } else {
                 self.data_parallel(db)
             };
-            let db = self.cast(db, self.cx.f32());
+            let db = self.cast(db, self.gradient_element());
             self.parameters[bias].gradients.push(db);
         }
         if row_parallel && self.spec.sequence_parallel {
             dproduct = self.gather(dproduct);
         }
+        let (dx, dw) = match self.spec.plain_products {
+            true => self.two_products(x, linear.w, dproduct),
+            false => self.matmul_grad(x, linear.w, dproduct),
+        };
+        let dw = self.data_parallel(dw);
+        let dw = self.cast(dw, self.gradient_element());
+        self.parameters[linear.weight].gradients.push(dw);
+        dx
+    }
+
+    fn matmul_grad(&mut self, x: ValueId, w: ValueId, dout: ValueId) -> (ValueId, ValueId) {
         let plain = self.cx.bool_attr(false);
         let attrs = [
             ("transpose_a", plain),
             ("transpose_b", plain),
             ("resultSegmentSizes", self.cx.i32_array(&[1, 1])),
         ];
-        let results = [x, linear.w].map(|v| self.rewriter.ty(v));
-        let op = self.op(
-            "dist.matmul_grad",
-            &[x, linear.w, dproduct],
-            &results,
-            &attrs,
-        );
-        let (dx, dw) = (self.rewriter.result(op, 0), self.rewriter.result(op, 1));
-        let dw = self.data_parallel(dw);
-        let dw = self.cast(dw, self.cx.f32());
-        self.parameters[linear.weight].gradients.push(dw);
-        dx
+        let results = [x, w].map(|v| self.rewriter.ty(v));
+        let op = self.op("dist.matmul_grad", &[x, w, dout], &results, &attrs);
+        (self.rewriter.result(op, 0), self.rewriter.result(op, 1))
+    }
+
+    /// dout·wᵀ, and xᵀ·dout over all tokens at once.
+    fn two_products(&mut self, x: ValueId, w: ValueId, dout: ValueId) -> (ValueId, ValueId) {
+        let flag = |b: &Self, set| b.cx.bool_attr(set);
+        let transposed = [
+            ("transpose_a", flag(self, false)),
+            ("transpose_b", flag(self, true)),
+        ];
+        let ty = self.rewriter.ty(x);
+        let dx = self.value("dist.matmul", &[dout, w], ty, &transposed);
+        let [x, dout] = [x, dout].map(|v| {
+            let shape = self.shape(v);
+            let ty = self
+                .cx
+                .tensor(&[shape[0] * shape[1], shape[2]], self.element());
+            self.value("dist.reshape", &[v], ty, &[])
+        });
+        let transposed = [
+            ("transpose_a", flag(self, true)),
+            ("transpose_b", flag(self, false)),
+        ];
+        let ty = self.rewriter.ty(w);
+        let dw = self.value("dist.matmul", &[x, dout], ty, &transposed);
+        (dx, dw)
     }
 
     /// The gradients of a product and of the bias added to it.
@@ -150,8 +182,15 @@ impl Builder<'_> {
         }
     }
 
-    /// The mean of a gradient over the data axis.
+    /// The mean of a gradient over the data axis; with several micro-batches, the optimizer takes it, of all of them at once.
     fn data_parallel(&mut self, gradient: ValueId) -> ValueId {
+        match self.spec.microbatches {
+            1 => self.data_mean(gradient),
+            _ => gradient,
+        }
+    }
+
+    pub fn data_mean(&mut self, gradient: ValueId) -> ValueId {
         if self.spec.dp == 1 {
             return gradient;
         }

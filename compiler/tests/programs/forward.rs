@@ -2,7 +2,7 @@
 
 use raddle_dialect::ir::ValueId;
 
-use super::{Builder, HIDDEN, INNER, Parameter, SEQUENCE};
+use super::{Builder, Parameter};
 
 /// What the backward pass needs of a pair.
 pub struct Pair {
@@ -30,11 +30,13 @@ pub struct Linear {
 }
 
 impl Builder<'_> {
-    pub fn forward(&mut self, input: ValueId) -> Vec<Pair> {
+    /// The layers of a chunk.
+    pub fn forward(&mut self, chunk: usize, input: ValueId) -> Vec<Pair> {
         let mut at = input;
-        (0..self.spec.layers)
+        let layers = self.spec.layers;
+        (0..layers)
             .map(|layer| {
-                let pair = self.pair(layer, at);
+                let pair = self.pair(chunk * layers + layer, at);
                 at = pair.out;
                 pair
             })
@@ -53,7 +55,7 @@ impl Builder<'_> {
             return known;
         }
         self.global(&name, "parameter", shape, sharded, None, init);
-        let value = self.load(&name, shape);
+        let value = self.load_parameter(&name, shape);
         self.parameters.push(Parameter {
             name,
             shape: shape.to_vec(),
@@ -66,23 +68,26 @@ impl Builder<'_> {
 
     fn pair(&mut self, layer: usize, input: ValueId) -> Pair {
         let element = self.element();
-        let inner = INNER / self.spec.mp;
+        let hidden = self.spec.shape.hidden;
+        let inner = self.spec.shape.inner / self.spec.mp;
         let x = self.cast(input, element);
         let x = if self.spec.sequence_parallel {
             self.gather(x)
         } else {
             x
         };
-        let weight = self.parameter(format!("w{layer}_in"), &[HIDDEN, inner], Some(1), 0.5);
+        let weight = self.parameter(format!("w{layer}_in"), &[hidden, inner], Some(1), 0.5);
         let bias = self.parameter(format!("b{layer}_in"), &[inner], Some(0), 0.0);
         let column = self.linear(x, weight, Some(bias), false);
         let ty = self.rewriter.ty(column.sum);
         let exact = self.cx.bool_attr(false);
         let activated = self.value("dist.gelu", &[column.sum], ty, &[("approximate", exact)]);
-        let weight = self.parameter(format!("w{layer}_out"), &[inner, HIDDEN], Some(0), 0.5);
+        let weight = self.parameter(format!("w{layer}_out"), &[inner, hidden], Some(0), 0.5);
         let bias = self.spec.bias.then(|| {
-            let layer = if self.spec.tied_bias { 0 } else { layer };
-            self.parameter(format!("b{layer}_out"), &[HIDDEN], None, 0.0)
+            // Tied among the layers of a stage.
+            let first = self.stage * self.spec.layers;
+            let layer = if self.spec.tied_bias { first } else { layer };
+            self.parameter(format!("b{layer}_out"), &[hidden], None, 0.0)
         });
         let row = self.linear(activated, weight, bias, true);
         let mut out = self.cast(row.sum, self.cx.f32());
@@ -146,7 +151,7 @@ impl Builder<'_> {
     /// Over the tensor axis: the pieces of the sequence, joined.
     pub fn gather(&mut self, x: ValueId) -> ValueId {
         let mut shape = self.shape(x);
-        shape[0] = SEQUENCE;
+        shape[0] = self.spec.shape.sequence;
         let ty = self.cx.tensor(&shape, self.element());
         let attrs = [
             ("axes", self.cx.string_array(self.spec.tensor_axes())),
@@ -161,7 +166,7 @@ impl Builder<'_> {
             return self.all_reduce(x, "sum", self.spec.tensor_axes());
         }
         let mut shape = self.shape(x);
-        shape[0] = SEQUENCE / self.spec.mp;
+        shape[0] = self.spec.shape.sequence / self.spec.mp;
         let ty = self.cx.tensor(&shape, self.element());
         let attrs = [
             ("reduction", self.cx.string("sum")),

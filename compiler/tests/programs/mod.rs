@@ -6,8 +6,12 @@
 
 mod backward;
 mod forward;
+pub mod generated;
+mod globals;
 pub mod inspect;
 mod optimizer;
+pub mod random;
+mod stages;
 
 use std::sync::Arc;
 
@@ -28,8 +32,10 @@ pub struct Spec {
     pub mp: i64,
     /// Activations between the linear layers are cut along the sequence.
     pub sequence_parallel: bool,
-    /// Products and biases are computed in this type, parameters stay f32 (amp o1).
+    /// Products and biases are computed in this type.
     pub amp: Option<FloatKind>,
+    /// What parameters are stored in, if there is such a type.
+    pub stored: Stored,
     pub optimizer: Optimizer,
     pub clip: Clip,
     /// Gradients are checked and unscaled, and flags combined.
@@ -50,6 +56,37 @@ pub struct Spec {
     pub grid: bool,
     /// The bias is the first operand of its add.
     pub bias_first: bool,
+    /// Gradients of products are products of their own, as JAX writes them.
+    pub plain_products: bool,
+    /// Pipeline stages: classes of their own along an axis `pp`, which send each other activations and gradients.
+    pub stages: usize,
+    /// Chunks of layers on each stage, interleaved.
+    pub chunks: usize,
+    /// Micro-batches; with several, gradients are accumulated and an `optimizer` function updates.
+    pub microbatches: i64,
+    /// The limit of a clip by the global norm is above the norm, so that it changes nothing.
+    pub within_limit: bool,
+    pub shape: Shape,
+}
+
+/// What a model with an amp type stores its parameters in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stored {
+    /// f32; they are cast where they are used (o1).
+    Full,
+    /// The amp type, beside a master copy in f32 that the optimizer updates (o2).
+    LowWithMaster,
+    /// The amp type, and so are gradients (o3).
+    Low,
+}
+
+/// Sizes of a model, before any axis but the data axis cuts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    pub batch: i64,
+    pub sequence: i64,
+    pub hidden: i64,
+    pub inner: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,6 +175,18 @@ impl Default for Spec {
             explicit: false,
             grid: false,
             bias_first: false,
+            stored: Stored::Full,
+            plain_products: false,
+            stages: 1,
+            chunks: 1,
+            microbatches: 1,
+            within_limit: false,
+            shape: Shape {
+                batch: 2,
+                sequence: SEQUENCE,
+                hidden: 8,
+                inner: 16,
+            },
         }
     }
 }
@@ -154,17 +203,18 @@ impl Spec {
 
     /// All axes but those of size 1.
     pub fn all_axes(&self) -> Vec<&'static str> {
+        let stages = (self.stages > 1).then_some("pp");
         let data = (self.dp > 1).then_some("dp");
-        data.into_iter()
+        stages
+            .into_iter()
+            .chain(data)
             .chain(self.tensor_axes().iter().copied())
             .collect()
     }
 }
 
-pub const BATCH: i64 = 2;
+/// Length of a sequence, unless a program's shape says otherwise.
 pub const SEQUENCE: i64 = 8;
-pub const HIDDEN: i64 = 8;
-pub const INNER: i64 = 16;
 
 /// A parameter, and its gradient once that is known.
 pub struct Parameter {
@@ -177,18 +227,30 @@ pub struct Parameter {
     pub gradients: Vec<ValueId>,
 }
 
+/// What runs on each rank of a class.
+#[derive(Clone, Copy)]
+pub struct Functions {
+    pub init: OpId,
+    pub step: OpId,
+    /// `step` itself, unless there are several micro-batches.
+    pub optimizer: OpId,
+}
+
 /// Builds a program.
 pub struct Builder<'m> {
     pub spec: Spec,
     pub cx: Arc<Context>,
     pub rewriter: Rewriter<'m>,
     pub parameters: Vec<Parameter>,
-    /// Globals and what initialises them.
-    pub globals: OpId,
-    pub init: OpId,
-    pub step: OpId,
+    pub functions: Functions,
+    /// The function that is being filled.
+    pub current: OpId,
+    /// The pipeline stage of this class.
+    pub stage: usize,
     /// `forward`, `backward`, `optimizer`.
     pub role: &'static str,
+    /// The chunk that ops belong to, as `dist.stage`, if there are several.
+    pub chunk: Option<usize>,
 }
 
 /// The program.
@@ -228,6 +290,9 @@ impl<'m> Builder<'m> {
         if spec.dp > 1 {
             axes.insert(0, ("dp", spec.dp));
         }
+        if spec.stages > 1 {
+            axes.insert(0, ("pp", spec.stages as i64));
+        }
         let names: Vec<_> = axes.iter().map(|a| a.0).collect();
         let sizes: Vec<_> = axes.iter().map(|a| a.1).collect();
         let mesh = [
@@ -235,36 +300,96 @@ impl<'m> Builder<'m> {
             ("axes", cx.string_array(&names)),
             ("sizes", cx.i64_array(&sizes)),
         ];
-        rewriter.build("dist.mesh", loc, &[], &[], &mesh);
-        let class = rewriter.create(NewOp {
+        let mesh = rewriter.build("dist.mesh", loc, &[], &[], &mesh);
+        let mut builder = Builder {
+            spec: spec.clone(),
+            cx: cx.clone(),
+            rewriter,
+            parameters: Vec::new(),
+            functions: Functions {
+                init: mesh,
+                step: mesh,
+                optimizer: mesh,
+            },
+            current: mesh,
+            stage: 0,
+            role: "forward",
+            chunk: None,
+        };
+        let mut last = mesh;
+        for stage in 0..spec.stages {
+            builder.stage = stage;
+            builder.parameters.clear();
+            last = builder.class(last);
+            builder.body();
+        }
+    }
+
+    /// The class of a stage with empty functions, after another op.
+    fn class(&mut self, after: OpId) -> OpId {
+        let (spec, cx) = (self.spec.clone(), self.cx.clone());
+        let loc = cx.file_loc("program", 1, 1);
+        let (name, ranks) = match spec.stages {
+            1 => ("all".to_owned(), cx.empty_dict()),
+            _ => {
+                let index = cx.i64_array(&[self.stage as i64]);
+                let ranks = cx.dict(vec![(cx.ident("pp"), index)]);
+                (format!("stage{}", self.stage), ranks)
+            }
+        };
+        let class = self.rewriter.after(after).create(NewOp {
             regions: 1,
-            props: cx.dict(vec![(cx.ident("sym_name"), cx.string("all"))]),
+            props: cx.dict(vec![(cx.ident("sym_name"), cx.string(&name))]),
             attrs: cx.dict(vec![
                 (cx.ident("dist.mesh"), cx.symbol_ref("mesh")),
-                (cx.ident("dist.microbatches"), cx.i64_attr(1)),
-                (cx.ident("dist.ranks"), cx.array(&[cx.empty_dict()])),
+                (
+                    cx.ident("dist.microbatches"),
+                    cx.i64_attr(spec.microbatches),
+                ),
+                (cx.ident("dist.ranks"), cx.array(&[ranks])),
             ]),
-            ..NewOp::new(cx.ident("builtin.module"), loc, cx)
+            ..NewOp::new(cx.ident("builtin.module"), loc, &cx)
         });
-        let region = rewriter.regions(class)[0];
-        let body = rewriter.append_block(region);
-        let init = function(&mut rewriter, cx, Position::End(body), "init", &[], &[]);
-        let rows = if spec.sequence_parallel {
-            SEQUENCE / spec.mp
-        } else {
-            SEQUENCE
+        let region = self.rewriter.regions(class)[0];
+        let body = self.rewriter.append_block(region);
+        let mut make = |kind: &str, inputs: &[Type], results: &[Type]| {
+            let at = Position::End(body);
+            function(&mut self.rewriter, &cx, at, kind, inputs, results)
         };
-        let input = cx.tensor(&[rows, BATCH, HIDDEN], cx.f32());
+        let init = make("init", &[], &[]);
+        let shape = spec.shape;
+        let rows = if spec.sequence_parallel {
+            shape.sequence / spec.mp
+        } else {
+            shape.sequence
+        };
+        let input = cx.tensor(&[rows, shape.batch, shape.hidden], cx.f32());
+        let inputs = if self.stage == 0 { vec![input] } else { vec![] };
         let scalar = cx.tensor(&[], cx.f32());
-        let step = function(
-            &mut rewriter,
-            cx,
-            Position::End(body),
-            "step",
-            &[input],
-            &[scalar],
-        );
-        // The data axis cuts the batch, the tensor axis, with sequence parallelism, the sequence.
+        let results = if self.stage + 1 == spec.stages {
+            vec![scalar]
+        } else {
+            vec![]
+        };
+        let step = make("step", &inputs, &results);
+        let optimizer = match spec.microbatches {
+            1 => step,
+            _ => make("optimizer", &[], &[]),
+        };
+        self.functions = Functions {
+            init,
+            step,
+            optimizer,
+        };
+        if self.stage == 0 {
+            self.input_layout();
+        }
+        class
+    }
+
+    /// The data axis cuts the batch, the tensor axis, with sequence parallelism, the sequence.
+    fn input_layout(&mut self) {
+        let (spec, cx) = (&self.spec, &self.cx);
         let axes = |names: &[&str], there: bool| -> Box<[Ident]> {
             names
                 .iter()
@@ -281,34 +406,36 @@ impl<'m> Builder<'m> {
             partial: Box::default(),
         }));
         let input = cx.dict(vec![(cx.ident("dist.layout"), layout)]);
-        let props = cx.dict_with(rewriter.props(step), "arg_attrs", Some(cx.array(&[input])));
-        rewriter.set_props(step, props);
-        let mut builder = Builder {
-            spec: spec.clone(),
-            cx: cx.clone(),
-            rewriter,
-            parameters: Vec::new(),
-            globals: init,
-            init,
-            step,
-            role: "forward",
-        };
-        builder.body();
+        let step = self.functions.step;
+        let attrs = Some(cx.array(&[input]));
+        let props = cx.dict_with(self.rewriter.props(step), "arg_attrs", attrs);
+        self.rewriter.set_props(step, props);
     }
 
     fn body(&mut self) {
-        let step = self.rewriter.body(self.step);
-        let input = self.rewriter.args(step)[0];
-        self.rewriter.at_end(step);
+        self.fill_in(self.functions.step);
         self.learning_rate();
-        let pairs = self.forward(input);
-        let loss = self.mean(pairs.last().expect("there are layers").out);
+        self.role = "forward";
+        let (pairs, loss) = self.forward_chunks();
         self.role = "backward";
-        self.backward(&pairs, loss);
+        self.backward_chunks(&pairs);
         self.role = "optimizer";
+        self.accumulate();
+        self.fill_in(self.functions.optimizer);
         self.optimize();
-        self.finish(self.step, &[loss]);
-        self.finish(self.init, &[]);
+        let loss: Vec<_> = loss.into_iter().collect();
+        self.finish(self.functions.step, &loss);
+        if self.spec.microbatches > 1 {
+            self.finish(self.functions.optimizer, &[]);
+        }
+        self.finish(self.functions.init, &[]);
+    }
+
+    /// Ops are put into this function from now on.
+    pub fn fill_in(&mut self, function: OpId) {
+        self.current = function;
+        let body = self.rewriter.body(function);
+        self.rewriter.at_end(body);
     }
 
     fn finish(&mut self, function: OpId, values: &[ValueId]) {
@@ -338,6 +465,9 @@ impl<'m> Builder<'m> {
     ) -> OpId {
         let mut attrs = attrs.to_vec();
         attrs.push(("dist.role", self.cx.string(self.role)));
+        if let Some(chunk) = self.chunk {
+            attrs.push(("dist.stage", self.cx.i64_attr(chunk as i64)));
+        }
         let loc = self.cx.file_loc("program", 1, 1);
         self.rewriter.build(name, loc, operands, results, &attrs)
     }
@@ -396,92 +526,6 @@ impl<'m> Builder<'m> {
         self.spec
             .amp
             .map_or(self.cx.f32(), |kind| self.cx.float_type(kind))
-    }
-
-    fn learning_rate(&mut self) {
-        self.global("lr", "buffer", &[1], None, None, 0.01);
-    }
-
-    /// Declares a global, and initialises it like Paddle: a constant, then a broadcast over each axis that copies it.
-    pub fn global(
-        &mut self,
-        name: &str,
-        kind: &str,
-        shape: &[i64],
-        sharded: Option<usize>,
-        of: Option<&str>,
-        value: f64,
-    ) {
-        let cx = self.cx.clone();
-        let loc = cx.file_loc("program", 1, 1);
-        let dims = (0..shape.len()).map(|d| match sharded {
-            Some(dim) if dim == d => self
-                .spec
-                .tensor_axes()
-                .iter()
-                .map(|a| cx.ident(a))
-                .collect(),
-            _ => Box::default(),
-        });
-        let layout = cx.attr(AttrData::Layout(LayoutData {
-            dims: dims.collect(),
-            partial: Box::default(),
-        }));
-        let ty = self.tensor(shape);
-        let mut attrs = vec![
-            ("sym_name", cx.string(name)),
-            ("kind", cx.string(kind)),
-            ("type", cx.type_attr(ty)),
-            ("layout", layout),
-        ];
-        attrs.extend(of.map(|of| ("of", cx.symbol_ref(of))));
-        let (globals, init) = (self.globals, self.rewriter.body(self.init));
-        self.rewriter
-            .before(globals)
-            .build("dist.global", loc, &[], &[], &attrs);
-        self.rewriter.at_end(init);
-        let filled = self.rewriter.build(
-            "dist.fill",
-            loc,
-            &[],
-            &[ty],
-            &[("value", cx.f64_attr(value))],
-        );
-        let mut at = self.rewriter.result(filled, 0);
-        let mut all: Vec<&[&str]> = Vec::new();
-        if kind == "parameter" && self.spec.dp > 1 {
-            all.push(&["dp"]);
-        }
-        if kind == "parameter" && sharded.is_none() {
-            all.push(self.spec.tensor_axes());
-        }
-        for axes in all {
-            let attrs = [("axes", cx.string_array(axes)), ("root", cx.i64_attr(0))];
-            let op = self
-                .rewriter
-                .build("dist.broadcast", loc, &[at], &[ty], &attrs);
-            at = self.rewriter.result(op, 0);
-        }
-        self.rewriter.build(
-            "dist.store",
-            loc,
-            &[at],
-            &[],
-            &[("global", cx.symbol_ref(name))],
-        );
-        let step = self.rewriter.body(self.step);
-        self.rewriter.at_end(step);
-    }
-
-    pub fn load(&mut self, name: &str, shape: &[i64]) -> ValueId {
-        let ty = self.tensor(shape);
-        let global = self.cx.symbol_ref(name);
-        self.value("dist.load", &[], ty, &[("global", global)])
-    }
-
-    pub fn store(&mut self, name: &str, value: ValueId) {
-        let global = self.cx.symbol_ref(name);
-        self.op("dist.store", &[value], &[], &[("global", global)]);
     }
 }
 

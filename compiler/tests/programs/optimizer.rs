@@ -1,21 +1,65 @@
 //! Loss scaling, clipping and the optimizer.
 
-use raddle_dialect::ir::{Attr, ValueId};
+use raddle_dialect::ir::{Attr, Type, ValueId};
 
-use super::{Builder, Clip, LossScaling, Optimizer};
+use super::{Builder, Clip, LossScaling, Optimizer, Stored};
 
 impl Builder<'_> {
-    pub fn optimize(&mut self) {
-        let mut gradients: Vec<ValueId> = Vec::new();
-        for index in 0..self.parameters.len() {
-            let parts = self.parameters[index].gradients.clone();
-            let ty = self.rewriter.ty(parts[0]);
-            let whole = match parts[..] {
-                [only] => only,
-                _ => self.value("dist.sum", &parts, ty, &[]),
-            };
-            gradients.push(whole);
+    /// With several micro-batches, adds each gradient to a global.
+    pub fn accumulate(&mut self) {
+        if self.spec.microbatches == 1 {
+            return;
         }
+        for index in 0..self.parameters.len() {
+            let gradient = self.whole_gradient(index);
+            let parameter = &self.parameters[index];
+            let (name, shape, sharded) = (
+                parameter.name.clone(),
+                parameter.shape.clone(),
+                parameter.sharded,
+            );
+            self.accumulator(&name, &shape, sharded);
+            let global = self.cx.symbol_ref(&format!("{name}_grad"));
+            self.op("dist.accumulate", &[gradient], &[], &[("global", global)]);
+        }
+    }
+
+    /// The gradient of all uses of a parameter.
+    fn whole_gradient(&mut self, index: usize) -> ValueId {
+        let parts = self.parameters[index].gradients.clone();
+        let ty = self.rewriter.ty(parts[0]);
+        match parts[..] {
+            [only] => only,
+            _ => self.value("dist.sum", &parts, ty, &[]),
+        }
+    }
+
+    /// The gradients of a step, where the optimizer starts.
+    fn gradients(&mut self) -> Vec<ValueId> {
+        let count = self.parameters.len();
+        if self.spec.microbatches == 1 {
+            return (0..count).map(|i| self.whole_gradient(i)).collect();
+        }
+        let mut gradients = Vec::new();
+        for index in 0..count {
+            let (name, shape) = {
+                let parameter = &self.parameters[index];
+                (parameter.name.clone(), parameter.shape.clone())
+            };
+            self.parameters[index].value = self.load_parameter(&name, &shape);
+            let accumulator = format!("{name}_grad");
+            let sum = self.load(&accumulator, &shape);
+            let zero = self.fill(&shape, 0.0);
+            self.store(&accumulator, zero);
+            let mean = self.scale(sum, 1.0 / self.spec.microbatches as f64);
+            let mean = self.data_mean(mean);
+            gradients.push(self.cast(mean, self.gradient_element()));
+        }
+        gradients
+    }
+
+    pub fn optimize(&mut self) {
+        let mut gradients = self.gradients();
         let skip = self.unscale(&mut gradients);
         self.clip(&mut gradients);
         let lr = self.load("lr", &[1]);
@@ -117,7 +161,7 @@ impl Builder<'_> {
     }
 
     fn clip_globally(&mut self, gradients: &mut [ValueId]) {
-        let one = self.tensor(&[1]);
+        let one = self.scalar_gradient();
         let squares: Vec<_> = gradients
             .iter()
             .map(|&g| self.value("dist.squared_l2_norm", &[g], one, &[]))
@@ -145,8 +189,20 @@ impl Builder<'_> {
             [a, b] => self.value("dist.add", &[a, b], one, &[]),
             _ => parts[0],
         };
+        // A stage's norm is a part of the norm.
+        let square = match self.spec.stages {
+            1 => square,
+            _ if per_rank => square,
+            _ => self.all_reduce(square, "sum", &["pp"]),
+        };
         let norm = self.value("dist.sqrt", &[square], one, &[]);
-        let limit = self.fill(&[1], if per_rank { 1e6 } else { 0.01 });
+        let limit = if per_rank || self.spec.within_limit {
+            1e4
+        } else {
+            0.01
+        };
+        let limit = self.cx.f64_attr(limit);
+        let limit = self.value("dist.fill", &[], one, &[("value", limit)]);
         let larger = self.value("dist.maximum", &[limit, norm], one, &[]);
         let factor = self.value("dist.div", &[limit, larger], one, &[]);
         for gradient in gradients {
@@ -155,13 +211,19 @@ impl Builder<'_> {
         }
     }
 
+    /// One element of a gradient's type.
+    fn scalar_gradient(&self) -> Type {
+        self.cx.tensor(&[1], self.gradient_element())
+    }
+
     /// The sum of scalars, as the clip says.
     fn total(&mut self, scalars: &[ValueId]) -> ValueId {
-        let one = self.tensor(&[1]);
+        let one = self.scalar_gradient();
         if self.spec.clip == Clip::GlobalSum {
             return self.value("dist.sum", scalars, one, &[]);
         }
-        let ty = self.tensor(&[scalars.len() as i64, 1]);
+        let ty = [scalars.len() as i64, 1];
+        let ty = self.cx.tensor(&ty, self.gradient_element());
         let dim = self.cx.i64_attr(0);
         let stack = self.value("dist.stack", scalars, ty, &[("dim", dim)]);
         let attrs = [
@@ -196,11 +258,26 @@ impl Builder<'_> {
         let mut results: Vec<_> = operands.iter().map(|&v| self.rewriter.ty(v)).collect();
         results.remove(1);
         operands.push(lr);
+        let master = (self.spec.stored == Stored::LowWithMaster).then(|| {
+            let global = format!("{name}_master");
+            self.global(&global, "state", &shape, sharded, Some(&name), 0.5);
+            (self.load(&global, &shape), global)
+        });
         let mut attrs = self.attributes(sharded.is_some());
         match self.spec.optimizer {
             Optimizer::Adamw | Optimizer::Lamb => {
                 operands.extend(skip);
-                let sizes = [1, 1, 1, 1, 1, 1, 1, i32::from(skip.is_some()), 0];
+                let sizes = [
+                    1,
+                    1,
+                    1,
+                    1,
+                    1,
+                    1,
+                    1,
+                    i32::from(skip.is_some()),
+                    i32::from(master.is_some()),
+                ];
                 attrs.push(("operandSegmentSizes", cx.i32_array(&sizes)));
             }
             Optimizer::Adamax => {
@@ -224,7 +301,15 @@ impl Builder<'_> {
             Optimizer::MergedMomentum => "dist.merged_momentum",
             Optimizer::DgcMomentum => "dist.dgc_momentum",
         };
+        if let Some((value, _)) = &master {
+            operands.push(*value);
+            results.push(self.rewriter.ty(*value));
+        }
         let op = self.op(op, &operands, &results, &attrs);
+        if let Some((_, global)) = &master {
+            let new = self.rewriter.result(op, results.len() - 1);
+            self.store(global, new);
+        }
         let updated = self.rewriter.result(op, 0);
         self.store(&name, updated);
         for (index, global) in names.iter().enumerate() {

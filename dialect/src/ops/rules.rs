@@ -31,8 +31,9 @@ pub struct LayoutCall<'a> {
 ///
 /// # Errors
 /// If the op would read an operand as something that it is not: a partial value as a whole (`E0341`), a piece as a whole or two
-/// pieces that do not belong together (`E0340`), values of which each rank has its own (`E0342`); if the operands name axes in
-/// different orders (`E0343`); if a collective does not fit what it is given (`E0344`); if nothing is known (`E0345`).
+/// pieces that do not belong together (`E0340`), values of which each rank has its own (`E0342`); if it adds a whole to a part,
+/// which counts the whole once per rank (`E0348`); if the operands name axes in different orders (`E0343`); if a collective does
+/// not fit what it is given (`E0344`); if nothing is known (`E0345`).
 pub fn layouts(def: &'static OpDef, call: &LayoutCall) -> Result<Vec<Layout>, Error> {
     let attrs = Attrs(call.attrs);
     let operands: Vec<Operand> = call
@@ -254,7 +255,7 @@ impl AxisCx<'_, '_> {
                 Spread::Replicated if reduction == Reduction::Avg => {}
                 Spread::Replicated => {
                     return Err(Error::op(
-                        "E0341",
+                        "E0348",
                         format!(
                             "adds '{}', which is whole along axis '{}', to '{}', which is partial there: it would count once per rank",
                             term.name,

@@ -49,6 +49,9 @@ fn source(index: &[usize], shape: &[usize]) -> usize {
 
 /// Repeats a tensor to the shape that it broadcasts to.
 pub(crate) fn broadcast_to(x: &Tensor, shape: &[usize]) -> Tensor {
+    if x.shape == shape {
+        return x.clone();
+    }
     Tensor::from_fn(shape, x.dtype, |at| {
         x.data[source(&unravel(at, shape), &x.shape)]
     })
@@ -56,6 +59,9 @@ pub(crate) fn broadcast_to(x: &Tensor, shape: &[usize]) -> Tensor {
 
 /// Sums a tensor over the dimensions along which `shape` was broadcast to its shape.
 pub(crate) fn sum_to(x: &Tensor, shape: &[usize]) -> Tensor {
+    if x.shape == shape {
+        return x.clone();
+    }
     let mut data = vec![0.0; shape.iter().product()];
     for (at, &value) in x.data.iter().enumerate() {
         data[source(&unravel(at, &x.shape), shape)] += value;

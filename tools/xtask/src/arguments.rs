@@ -8,6 +8,7 @@ use lexopt::prelude::*;
 use crate::bench::{BenchOptions, Tables};
 use crate::check::{CheckOptions, Part};
 use crate::generated::Mode;
+use crate::soak::SoakOptions;
 
 /// What `cargo xtask help` prints.
 pub const HELP: &str = "\
@@ -25,6 +26,11 @@ Tasks:
     --ops N             size of the generated module (default 200000)
     --quick             leave out the largest size
     --only TABLE       make one table only: text, promotion, partition, schedule
+  soak                  promote random programs and run them before and after; a program that fails
+                        is made as small as it goes and printed
+    --minutes N         how long (default 5)
+    --seed S            where to start (default: from the clock); it is printed
+    --case N            that case of the seed only
   docs                  write the files that are generated from the op definitions
     --check             change nothing; exit 1 if one of them is out of date
   help                  this text
@@ -42,6 +48,8 @@ pub enum Task {
     Test(CheckOptions),
     /// Measure.
     Bench(BenchOptions),
+    /// Run random programs.
+    Soak(SoakOptions),
     /// Write or compare the generated files.
     Docs(Mode),
 }
@@ -66,6 +74,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Task> {
         "setup" => no_more(parser, Task::Setup),
         "test" => parse_test(parser),
         "bench" => parse_bench(parser),
+        "soak" => parse_soak(parser),
         "docs" => parse_docs(parser),
         other => bail!("there is no task `{other}`\n\n{HELP}"),
     }
@@ -117,6 +126,19 @@ fn parse_bench(mut parser: lexopt::Parser) -> Result<Task> {
         }
     }
     Ok(Task::Bench(options))
+}
+
+fn parse_soak(mut parser: lexopt::Parser) -> Result<Task> {
+    let mut options = SoakOptions::default();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("minutes") => options.minutes = Some(parser.value()?.parse()?),
+            Long("seed") => options.seed = Some(parser.value()?.parse()?),
+            Long("case") => options.case = Some(parser.value()?.parse()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(Task::Soak(options))
 }
 
 fn parse_docs(mut parser: lexopt::Parser) -> Result<Task> {

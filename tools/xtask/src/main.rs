@@ -9,6 +9,7 @@ mod demo;
 mod generated;
 mod process;
 mod setup;
+mod soak;
 mod workspace;
 
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ fn run() -> Result<bool> {
         Task::Setup => setup::run(&workspace)?,
         Task::Test(options) => return check::run(&workspace, &options),
         Task::Bench(options) => return bench::run(&workspace, &options),
+        Task::Soak(options) => return soak::run(&workspace, &options),
         Task::Docs(mode) => return generated::run(&workspace, mode),
     }
     Ok(true)

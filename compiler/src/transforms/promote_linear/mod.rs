@@ -36,7 +36,7 @@ pub use report::{Bytes, ClassReport, PromotionReport, Removed, Snapshot};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use raddle_dialect::diag::Diagnostic;
+use raddle_dialect::diag::{Diagnostic, Severity};
 use raddle_dialect::ir::{Attr, CloneMap, Module, OpId, Rewriter};
 
 use self::facts::Facts;
@@ -44,6 +44,8 @@ use self::linear::{Linear, Site};
 use self::parts::{Copied, Part, Role};
 use self::plan::Plan;
 use self::rewrite::{Moves, Rewrite, axes_attr};
+use super::verify_collectives::report as report_findings;
+use crate::analysis::{meetings, spmd};
 use crate::pass::{Anchor, Failed, OptionDef, OptionKind, Pass, PassCx, PassDef};
 
 /// The pass.
@@ -56,15 +58,24 @@ pub static DEF: PassDef = PassDef {
                   bias that is a rank-1 parameter, replicated over the axes and initialised from the first rank, and products \
                   and biases that nothing else reads.",
     anchor: Anchor::Top,
-    options: &[OptionDef {
-        name: "axis",
-        kind: OptionKind::List,
-        default: "",
-        doc: "only layers whose reduction runs over exactly these axes; without it, all",
-    }],
+    options: &[
+        OptionDef {
+            name: "axis",
+            kind: OptionKind::List,
+            default: "",
+            doc: "only layers whose reduction runs over exactly these axes; without it, all",
+        },
+        OptionDef {
+            name: "verify",
+            kind: OptionKind::Flag,
+            default: "true",
+            doc: "check the result as verify-spmd and verify-collectives do, and fail where they find an error",
+        },
+    ],
     build: |options| {
         Box::new(PromoteLinear {
             axes: options.list("axis").to_vec(),
+            verify: options.flag("verify"),
         })
     },
 };
@@ -72,15 +83,34 @@ pub static DEF: PassDef = PassDef {
 struct PromoteLinear {
     /// Axes to promote over; all if empty.
     axes: Vec<String>,
+    /// Check the result.
+    verify: bool,
 }
 
 impl Pass for PromoteLinear {
     fn run(&self, module: &mut Module, target: OpId, cx: &mut PassCx) -> Result<(), Failed> {
-        for plan in self.plan(module, target, cx) {
+        let plans = self.plan(module, target, cx);
+        for plan in &plans {
             plan.carry_out(&mut Rewriter::new(module));
+        }
+        if self.verify && !plans.is_empty() {
+            check(module, target, cx)?;
         }
         Ok(())
     }
+}
+
+/// Holds the result against what every program has to keep. What was wrong before shows here too, so a warning, which is about the
+/// input, is left to the passes that check alone.
+fn check(module: &Module, top: OpId, cx: &mut PassCx) -> Result<(), Failed> {
+    let mut found = meetings::check(module, top);
+    found.extend(spmd::check(module, top));
+    found.retain(|d| d.severity == Severity::Error);
+    for diagnostic in &mut found {
+        let note = "found in the program as it is after 'promote-linear', whose option 'verify=false' leaves this check out";
+        diagnostic.notes.push((None, note.into()));
+    }
+    report_findings(found, cx)
 }
 
 /// What is to be done in a class, all found out before anything changes.
