@@ -154,7 +154,7 @@ fn the_report_counts_bytes() {
     let [bias] = &bias[..] else {
         panic!("{bias:?}");
     };
-    assert_eq!(names(&rest.gradients), [bias.clone()]);
+    assert_eq!(names(&rest.gradients), std::slice::from_ref(bias));
     let states = ["beta1_pow", "beta2_pow", "moment1", "moment2"];
     assert_eq!(names(&rest.states), states.map(|s| format!("{bias}_{s}")));
     // Eight f32: the parameter and its gradient; two moments and two powers.

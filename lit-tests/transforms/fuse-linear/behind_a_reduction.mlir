@@ -11,4 +11,13 @@ module @all attributes {dist.mesh = @mesh, dist.microbatches = 1 : i64, dist.ran
     %2 = dist.add %1, %b : (tensor<8x32xf32>, tensor<32xf32>) -> tensor<8x32xf32>
     return %2 : tensor<8x32xf32>
   }
+
+  // The other ranks of a promoted layer have no bias, so there is nothing to say.
+  // REMARK-NOT: not fused
+  func.func @rest(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %r: tensor<8x32xf32>) -> tensor<8x32xf32> {
+    %0 = dist.matmul %x, %w : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
+    %1 = dist.all_reduce sum %0 over ["mp"] : tensor<8x32xf32>
+    %2 = dist.add %1, %r : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
+    return %2 : tensor<8x32xf32>
+  }
 }

@@ -3,8 +3,9 @@
 
 use std::io::Read;
 
-use raddle_dialect::diag::Diagnostics;
-use raddle_dialect::ir::{Context, Module, Verified};
+use raddle_dialect::diag::{Diagnostics, Source};
+use raddle_dialect::ir::{Context, Module, Verified, VerifyOptions, verify};
+use raddle_dialect::syntax::{ParseOptions, parse};
 
 use super::program::{Op, Program, Slot};
 use super::value::Value;
@@ -412,4 +413,45 @@ fn lists_of_unlike_lengths_are_refused() {
         let found = bring_in(&ranks).map(|_| ()).unwrap_err();
         assert!(found.contains(expected), "{found}");
     }
+}
+
+/// Paddle's gradient of silu reads the activation, which `fused_linear_grad` does not have: it is computed again.
+#[test]
+fn fused_layers_with_silu() {
+    let text = "
+        dist.mesh @mesh [\"x\" = 1]
+        module @all attributes {dist.mesh = @mesh, dist.microbatches = 1 : i64, dist.ranks = [{}]} {
+          func.func @init() attributes {dist.kind = \"init\"} { return }
+          func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<f32> attributes {dist.kind = \"step\"} {
+            %y, %aux = dist.fused_linear silu %x, %w, %b : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+            %g:3 = dist.fused_linear_grad silu %y, %w, %x, %aux {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xf32>)
+            %s = dist.sum %g#0, %g#1 : tensor<4x4xf32>
+            %loss = dist.reduce_sum %s {dims = array<i64: 0, 1>} : (tensor<4x4xf32>) -> tensor<f32>
+            return %loss : tensor<f32>
+          }
+        }";
+    let cx = Context::new();
+    let mut diagnostics = Diagnostics::new();
+    let source = Source::new("silu.mlir", text.as_bytes());
+    let module = parse(&cx, &source, ParseOptions::default(), &mut diagnostics);
+    let module = module.unwrap_or_else(|| panic!("{diagnostics:#?}"));
+    let module = verify(module, VerifyOptions::default(), &mut diagnostics);
+    let module = module.unwrap_or_else(|_| panic!("{diagnostics:#?}"));
+    let main = decode(&cx, &send_out(&module, 0).main);
+    let kinds: Vec<_> = main.ops.iter().map(|op| op.kind.as_str()).collect();
+    let expected = [
+        "fused_gemm_epilogue",
+        "silu",
+        "fused_gemm_epilogue_grad",
+        "silu",
+        "silu_grad",
+    ];
+    assert_eq!(kinds[..5], expected);
+    let [linear, _, product, again, gradient] = &main.ops[..5] else {
+        unreachable!()
+    };
+    assert_eq!(again.input("X"), linear.output("Out"));
+    assert_eq!(gradient.input("X"), linear.output("Out"));
+    assert_eq!(gradient.input("Out"), again.output("Out"));
+    assert_eq!(gradient.input("Out@GRAD"), product.output("DX"));
 }

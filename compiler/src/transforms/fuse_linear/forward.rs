@@ -35,9 +35,12 @@ impl Fuser<'_, '_, '_> {
         let others = readers.next().is_some();
         let name = module.name_str(reader.op);
         if matches!(name, "dist.all_reduce" | "dist.reduce_scatter") && !others {
-            return Err(format!(
-                "its product goes through '{name}'; a bias can be fused once promote-linear has moved it before that"
-            ));
+            if self.adds_bias(reader.op) {
+                return Err(format!(
+                    "its product goes through '{name}'; a bias can be fused once promote-linear has moved it before that"
+                ));
+            }
+            return Ok(None);
         }
         let acts = activation(module, reader.op).is_some() && !name.ends_with("_grad");
         if !acts && name != "dist.add" {
@@ -89,6 +92,14 @@ impl Fuser<'_, '_, '_> {
             add: Some((reader.op, bias)),
             activation,
         }))
+    }
+
+    /// Whether something of rank 1 is added to an op's result.
+    fn adds_bias(&self, op: OpId) -> bool {
+        let module = self.rewriter.module();
+        module.uses(module.result(op, 0)).any(|u| {
+            module.is(u.op, "dist.add") && self.rank(module.operand(u.op, 1 - u.index)) == Some(1)
+        })
     }
 
     fn fuse_layer(&mut self, layer: &Layer) {
