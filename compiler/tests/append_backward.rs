@@ -411,6 +411,33 @@ fn promotion_keeps_what_was_appended() {
     }
 }
 
+#[test]
+fn a_promoted_forward_program_trains_as_the_program_promoted_after() {
+    use raddle_runtime::validate::{Options, check_init, compare};
+    for model in [Model::Mlp, Model::Gpt] {
+        for sequence_parallel in [SequenceParallel::Off, SequenceParallel::On] {
+            let spec = Spec {
+                sequence_parallel,
+                layers: 1,
+                ..small(model)
+            };
+            let append = "append-backward{optimizer=adamw clip=norm clip-limit=0.01}";
+            let after = bundle(&spec, &format!("promote-linear,{append}"));
+            assert!(after.classes.len() > 1, "{spec:?}: nothing was promoted");
+            let report = compare(&bundle(&spec, append), &after, Options::new(1));
+            let report = report.unwrap_or_else(|e| panic!("{e}"));
+            let mut found: Vec<_> = report.failures.iter().map(ToString::to_string).collect();
+            found.extend(check_init(&after).unwrap_or_else(|e| panic!("{e}")));
+            assert!(found.is_empty(), "{spec:?}: {found:#?}");
+            let joint = "promote-linear,append-backward{clip=global-norm}";
+            let messages = run_passes(training::forward(&spec), joint)
+                .err()
+                .expect("no norm");
+            assert!(messages.iter().any(|m| m.contains("different parameters")));
+        }
+    }
+}
+
 fn specs() -> impl Strategy<Value = Spec> {
     let sizes = (1..3i64, 0..3u32, 0..3u32, 1..3i64);
     let choices = any::<[bool; 7]>();

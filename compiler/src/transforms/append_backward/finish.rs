@@ -96,13 +96,9 @@ impl Training<'_, '_, '_> {
         self.builder.marks = [role].into_iter().chain(stage).collect();
     }
 
-    /// Whether the loss is scaled. Gradients that nothing updates with are not.
+    /// Whether the loss is scaled.
     pub fn scaling(&self) -> Scaling {
-        match self.options.scaling {
-            _ if self.options.optimizer.is_none() => Scaling::None,
-            Scaling::Auto => self.step.scaling,
-            scaling => scaling,
-        }
+        self.options.scaling(self.step)
     }
 
     /// The gradient of the loss by itself: 1, or the loss scale. It is the same on all ranks even where the loss is a mean over them,

@@ -37,7 +37,7 @@ use rustc_hash::FxHashSet;
 
 use self::finish::Training;
 use self::globals::Globals;
-use self::options::Options;
+use self::options::{Clip, Options, Scaling};
 use self::program::Step;
 use crate::analysis::layouts::Layouts;
 use crate::pass::{Anchor, Failed, Pass, PassCx, PassDef};
@@ -73,11 +73,19 @@ impl Pass for AppendBackward {
             .collect();
         let mut found = false;
         let mut failed = false;
+        let mut steps = Vec::new();
         for class in classes {
             found |= module
                 .block_ops(module.body(class))
                 .any(|op| module.str_attr(op, "dist.kind") == Some("step"));
-            failed |= self.class(module, class, cx).is_err();
+            match Step::find(module, class, &self.options, cx) {
+                Ok(step) => steps.extend(step),
+                Err(Failed) => failed = true,
+            }
+        }
+        failed |= self.agree(module, &steps, cx).is_err();
+        for step in &steps {
+            failed |= self.step(module, step, cx).is_err();
         }
         if failed {
             return Err(Failed);
@@ -93,10 +101,39 @@ impl Pass for AppendBackward {
 }
 
 impl AppendBackward {
-    fn class(&self, module: &mut Module, class: OpId, cx: &mut PassCx) -> Result<(), Failed> {
-        let Some(step) = Step::find(module, class, &self.options, cx)? else {
+    /// What is decided for all gradients together must be decided from the same gradients on all ranks.
+    fn agree(&self, module: &Module, steps: &[Step], cx: &mut PassCx) -> Result<(), Failed> {
+        let names = |step: &Step| -> FxHashSet<String> {
+            step.parameters.iter().map(|p| p.name.clone()).collect()
+        };
+        let joint = |step: &Step| {
+            self.options.clip == Clip::GlobalNorm
+                || matches!(
+                    self.options.scaling(step),
+                    Scaling::Static | Scaling::Dynamic
+                )
+        };
+        let Some((first, rest)) = steps.split_first() else {
             return Ok(());
         };
+        let expected = names(first);
+        let differs = |step: &&Step| joint(step) && names(step) != expected;
+        let Some(step) = rest.iter().find(differs) else {
+            return Ok(());
+        };
+        cx.report(
+            Diagnostic::error(
+                "E0627",
+                module.loc(step.function),
+                "rank classes train different parameters, so they would see different norms and overflows",
+            )
+            .note(Some(module.loc(first.function).into()), "the other class")
+            .help("append the backward pass before a pass splits the classes, such as promote-linear, or leave out the global norm and loss scaling"),
+        );
+        Err(Failed)
+    }
+
+    fn step(&self, module: &mut Module, step: &Step, cx: &mut PassCx) -> Result<(), Failed> {
         let layouts = match Layouts::of(module, step.function) {
             Ok(layouts) => layouts,
             Err(error) => {
@@ -130,7 +167,7 @@ impl AppendBackward {
         };
         let mut rewriter = Rewriter::new(module);
         step.mark_forward(&mut rewriter);
-        let globals = Globals::new(&mut rewriter, &step);
+        let globals = Globals::new(&mut rewriter, step);
         let loc = rewriter.loc(step.function);
         let mut builder = OpBuilder {
             rewriter: &mut rewriter,
@@ -141,7 +178,7 @@ impl AppendBackward {
         };
         let mut training = Training {
             builder: &mut builder,
-            step: &step,
+            step,
             options: &self.options,
             globals,
             means,

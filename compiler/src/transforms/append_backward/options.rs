@@ -5,6 +5,7 @@ use raddle_dialect::diag::Diagnostic;
 use raddle_dialect::ir::Loc;
 
 use super::optimizers::{self, Hyper, Rule};
+use super::program::Step;
 use crate::pass::{Failed, OptionDef, OptionKind, PassCx, PassOptions};
 
 const fn number(name: &'static str, default: &'static str, doc: &'static str) -> OptionDef {
@@ -222,6 +223,15 @@ impl Options {
             decr_ratio: options.number("decr-ratio"),
             master_grad: options.flag("master-grad"),
             accumulate: DType::parse(options.text("accumulate")).unwrap_or(DType::F32),
+        }
+    }
+
+    /// Whether a step's loss is scaled. Gradients that nothing updates with are not.
+    pub fn scaling(&self, step: &Step) -> Scaling {
+        match self.scaling {
+            _ if self.optimizer.is_none() => Scaling::None,
+            Scaling::Auto => step.scaling,
+            scaling => scaling,
         }
     }
 
