@@ -351,6 +351,57 @@ fn check_job_list(list: &Value, module: &Module, class: OpId, jobs: &BTreeSet<&s
     function(module, class, "optimizer");
 }
 
+/// What the forward job keeps for later is what Paddle keeps its collector from freeing, but for values of which only the shape is read.
+#[test]
+fn the_same_is_kept() {
+    let mut compared = 0;
+    for (_, cases) in pipelines() {
+        let module = bring_in(&cases.iter().collect::<Vec<_>>());
+        let (module, _) = run(module, "builtin.module(split-backward)");
+        for case in &cases {
+            let file = pipeline_file(&format!("{}.split.json", case.name));
+            let file: Value = serde_json::from_slice(&file).unwrap();
+            let Some(kept) = file["skip_gc_vars"].as_array() else {
+                continue;
+            };
+            let kept = kept.iter().find(|job| job[0] == "forward");
+            let Some(kept) = kept else {
+                continue;
+            };
+            let vars = file["sub_programs"]["forward"]["vars"].as_object().unwrap();
+            let theirs: Names = kept[2]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|name| name.as_str().unwrap().to_owned())
+                // Parameters are never freed.
+                .filter(|name| vars.get(name).is_none_or(|var| var[2] == false))
+                .collect();
+            let (class, _) = class_of(&module, rank_of(case));
+            let step = function(&module, class, "step");
+            let mut ours = Names::new();
+            for op in module.block_ops(module.body(step)) {
+                if module.str_attr(op, "dist.part").is_none() {
+                    continue;
+                }
+                let shape_only = usize::from(module.is(op, "dist.reduce_mean_grad"));
+                for value in module.operands(op).skip(shape_only) {
+                    let def = module.defining_op(value);
+                    let of_job = def.is_some_and(|def| {
+                        module.is(def, "dist.load") || module.str_attr(def, "dist.part").is_some()
+                    });
+                    if !of_job {
+                        ours.insert(name_of(&module, value));
+                    }
+                }
+            }
+            assert_eq!(theirs, ours, "{}", case.name);
+            compared += 1;
+        }
+    }
+    assert!(compared > 10, "{compared}");
+}
+
 /// Taken literally, B is for what leaves the stage: each of its ops talks to other ranks, or another op of B reads it.
 #[test]
 fn nothing_in_b_that_only_w_needs() {

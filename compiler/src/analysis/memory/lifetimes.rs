@@ -2,6 +2,8 @@
 
 use raddle_dialect::ir::{BlockId, Def, Module, OpId, ValueId};
 
+use rustc_hash::FxHashMap;
+
 use super::value_bytes;
 
 /// What storage a value has.
@@ -43,7 +45,7 @@ pub struct Lifetimes {
     /// Per argument, whether it is returned.
     pub passed_on: Vec<bool>,
     /// By value, whose storage it has; an index into `own`, or the argument.
-    roots: Vec<Option<Root>>,
+    roots: FxHashMap<ValueId, Root>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,10 +64,10 @@ impl Lifetimes {
             own: Vec::new(),
             arguments: vec![None; arguments],
             passed_on: vec![false; arguments],
-            roots: vec![None; module.value_capacity()],
+            roots: FxHashMap::default(),
         };
         for (index, &arg) in module.args(block).iter().enumerate() {
-            found.roots[arg.index()] = Some(Root::Argument(index));
+            found.roots.insert(arg, Root::Argument(index));
         }
         for at in 0..found.ops.len() {
             found.visit(module, at);
@@ -81,7 +83,7 @@ impl Lifetimes {
             if frees {
                 continue;
             }
-            match self.roots[value.index()] {
+            match self.roots.get(&value).copied() {
                 Some(Root::Argument(index)) => {
                     self.arguments[index] = Some(at);
                     self.passed_on[index] |= ends;
@@ -97,7 +99,7 @@ impl Lifetimes {
         }
         let shared = match module.name_str(op) {
             "dist.load" => Some(Root::Global),
-            _ if is_view(module, op) => self.roots[module.operand(op, 0).index()],
+            _ if is_view(module, op) => self.roots.get(&module.operand(op, 0)).copied(),
             _ => None,
         };
         for value in module.results(op) {
@@ -112,20 +114,20 @@ impl Lifetimes {
                 });
                 Root::Own(self.own.len() - 1)
             });
-            self.roots[value.index()] = Some(root);
+            self.roots.insert(value, root);
         }
     }
 
     /// What storage a value of the block has.
     pub fn storage(&self, value: ValueId) -> Option<Storage> {
-        Some(match (*self.roots.get(value.index())?)? {
+        Some(match *self.roots.get(&value)? {
             Root::Argument(index) => Storage::Argument(index),
             Root::Global => Storage::Global,
             Root::Own(_) => Storage::Own,
         })
     }
 
-    /// The most bytes that are needed at once for what the function does not leave to others, and the bytes of all that it computes.
+    /// The most bytes that are needed at once for what the function does not leave to others.
     pub fn peak_bytes(&self) -> u64 {
         let mut change = vec![0i128; self.ops.len() + 1];
         for own in self.own.iter().filter(|own| !own.returned) {
