@@ -1,5 +1,5 @@
 //! `split-backward` beside PaddlePaddle's own split of the same pipeline programs: the same jobs, and the same values read and
-//! written across their borders, but for the differences that [`Jobs::as_raddle_splits`] lists one by one.
+//! written across their borders, but for the differences that [`Jobs::split_like_raddle`] lists one by one.
 
 mod paddle_files;
 mod programs;
@@ -100,7 +100,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// Applies the differences between the two splits to Paddle's.
-    fn as_raddle_splits(mut self) -> Self {
+    fn split_like_raddle(mut self) -> Self {
         let mut b = Vec::new();
         let mut moved = Vec::new();
         let read: Names = self
@@ -291,10 +291,10 @@ fn the_same_jobs_and_borders() {
                 assert!(jobs.contains(job("forward").as_str()), "{name}");
                 let ours = borders(&module, step, stage);
                 let whole = Jobs::read(programs, &job("backward"), None);
-                let whole = whole.as_raddle_splits().in_one().borders();
+                let whole = whole.split_like_raddle().in_one().borders();
                 if jobs.contains("backward_b") {
                     let theirs = Jobs::read(programs, "backward_b", Some("backward_w"));
-                    let theirs = theirs.as_raddle_splits().borders();
+                    let theirs = theirs.split_like_raddle().borders();
                     assert!(!ours.b_to_w.is_empty() && !ours.forward_to_w.is_empty());
                     assert_eq!(theirs, ours, "{name}");
                 }
