@@ -1,0 +1,182 @@
+//! What NVIDIA's assembler says about the kernels of sm_90a: none spills, none waits for products it need not wait for,
+//! and the main loops issue faster than the tensor cores multiply.
+//!
+//! One test per tile size, over layouts, element types, ops, activations and edges.
+#![cfg(feature = "llvm")]
+
+use raddle_compiler::codegen::nvptx::{Architecture, Report, Sass, Target, Toolkit, emit_tuned};
+use raddle_compiler::codegen::{
+    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize,
+};
+
+const LAYOUTS: [(MatrixLayout, MatrixLayout); 4] = [
+    (MatrixLayout::ROW_MAJOR, MatrixLayout::ROW_MAJOR),
+    (MatrixLayout::ROW_MAJOR, MatrixLayout::COLUMN_MAJOR),
+    (MatrixLayout::COLUMN_MAJOR, MatrixLayout::ROW_MAJOR),
+    (MatrixLayout::COLUMN_MAJOR, MatrixLayout::COLUMN_MAJOR),
+];
+
+/// Extents that divide into every tile, and extents that leave every edge ragged.
+const REGULAR: (u64, u64, u64) = (2048, 2048, 1024);
+const RAGGED: (u64, u64, u64) = (2040, 2056, 1000);
+/// One stage of depth and less than a tile.
+const SMALL: (u64, u64, u64) = (8, 40, 24);
+
+/// Emits and assembles a kernel, and asserts that it takes no stack, spills nothing, draws no message, and multiplies by
+/// `wgmma` what TMA brings.
+fn report(kernel: &KernelDescription, tile: Option<TileSize>) -> Report {
+    let ptx = emit_tuned(kernel, Target::of(Architecture::Sm90a), tile)
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
+        .ptx;
+    let toolkit = Toolkit::discover();
+    let cubin = toolkit
+        .assemble(&ptx)
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
+    let printed = toolkit
+        .disassemble(&cubin)
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
+    let sass = Sass::read(&printed).unwrap();
+    let report = Report::from_parts(&ptx, &cubin, &sass);
+    let resources = report.resources;
+    let spilled = resources.spill_store_bytes + resources.spill_load_bytes;
+    assert_eq!(
+        (spilled, resources.stack_bytes),
+        (0, 0),
+        "{kernel:?}\n{report}"
+    );
+    assert!(report.messages.is_empty(), "{kernel:?}\n{report}");
+    assert!(report.occupancy.blocks > 0, "{kernel:?}\n{report}");
+    assert_eq!(report.matrix_instructions, sass.count("HGMMA"), "{report}");
+    assert!(
+        sass.count("HGMMA") > 0 && sass.count("UTMALDG") > 0,
+        "{report}"
+    );
+    report
+}
+
+fn forward(
+    element: ElementType,
+    (m, n, k): (u64, u64, u64),
+    (a, b): (MatrixLayout, MatrixLayout),
+) -> KernelDescription {
+    KernelDescription {
+        a,
+        b,
+        bias: Some(element),
+        activation: Activation::GeluErf,
+        auxiliary: true,
+        ..KernelDescription::product(element, m, n, k)
+    }
+}
+
+fn input_gradient(kernel: KernelDescription) -> KernelDescription {
+    KernelDescription {
+        op: KernelOp::InputGradient,
+        bias: None,
+        auxiliary: false,
+        ..kernel
+    }
+}
+
+fn weight_gradient(kernel: KernelDescription) -> KernelDescription {
+    KernelDescription {
+        op: KernelOp::WeightGradient,
+        output: ElementType::F32,
+        bias: Some(ElementType::F32),
+        activation: Activation::None,
+        auxiliary: false,
+        accumulate: true,
+        ..kernel
+    }
+}
+
+/// All ops over all layouts between them, and one ragged.
+fn check_tile(element: ElementType, (rows, columns): (u32, u32), at_most: f64) {
+    let tile = Some(TileSize { rows, columns });
+    for (index, layouts) in LAYOUTS.into_iter().enumerate() {
+        let plain = forward(element, REGULAR, layouts);
+        let kernels = [plain, input_gradient(plain), weight_gradient(plain)];
+        for kernel in [kernels[0], kernels[1 + index % 2]] {
+            let report = report(&kernel, tile);
+            let round = report.product_loop.expect("the depth takes many rounds");
+            assert_eq!(round.tensor_cycles, rows * columns / 64, "{report}");
+            let ratio = f64::from(round.stall_cycles) / f64::from(round.tensor_cycles);
+            assert!(ratio <= at_most, "{ratio}\n{report}");
+        }
+    }
+    let ragged = forward(element, RAGGED, LAYOUTS[0]);
+    report(&ragged, tile);
+    report(&weight_gradient(ragged), tile);
+}
+
+#[test]
+fn tile_128x256() {
+    check_tile(ElementType::Bf16, (128, 256), 0.5);
+}
+
+#[test]
+fn tile_128x256_f16() {
+    check_tile(ElementType::F16, (128, 256), 0.5);
+}
+
+#[test]
+fn tile_256x128() {
+    check_tile(ElementType::Bf16, (256, 128), 0.5);
+}
+
+#[test]
+fn tile_256x128_f16() {
+    check_tile(ElementType::F16, (256, 128), 0.5);
+}
+
+#[test]
+fn tile_128x128() {
+    check_tile(ElementType::Bf16, (128, 128), 0.5);
+}
+
+#[test]
+fn tile_64x128() {
+    check_tile(ElementType::Bf16, (64, 128), 0.5);
+}
+
+#[test]
+fn tile_128x64() {
+    check_tile(ElementType::Bf16, (128, 64), 1.0);
+}
+
+#[test]
+fn tile_64x64() {
+    check_tile(ElementType::F16, (64, 64), 1.0);
+}
+
+#[test]
+fn activations_types_and_edges() {
+    let biases = [
+        None,
+        Some(ElementType::F32),
+        Some(ElementType::F16),
+        Some(ElementType::Bf16),
+    ];
+    for (index, activation) in Activation::ALL.into_iter().enumerate() {
+        let element = [ElementType::Bf16, ElementType::F16][index % 2];
+        let layouts = LAYOUTS[index % LAYOUTS.len()];
+        let kernel = KernelDescription {
+            activation,
+            bias: biases[index % biases.len()],
+            output: [element, ElementType::F32][index / 2 % 2],
+            batch: 1 + index as u64 % 2,
+            ..forward(element, [RAGGED, SMALL][index % 2], layouts)
+        };
+        report(&kernel, None);
+        report(&input_gradient(kernel), None);
+        // Rows of the result that start anywhere.
+        let anywhere = KernelDescription {
+            c: MatrixLayout {
+                leading: Some(4097),
+                ..MatrixLayout::ROW_MAJOR
+            },
+            ..kernel
+        };
+        report(&anywhere, None);
+    }
+}
