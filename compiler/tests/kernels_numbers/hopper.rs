@@ -442,3 +442,55 @@ fn lanes_that_do_not_wait_for_each_other_are_found() {
     let (kinds, _) = changed(without(&["bar.warp.sync"]));
     assert!(kinds.contains(&FindingKind::Race), "{kinds:?}");
 }
+
+/// Every op, activation, type, layout and shape with each other, on both paths: `cargo xtask kernels --full` runs it.
+#[test]
+#[ignore = "takes long"]
+fn the_whole_product() {
+    let shapes = SHAPES.into_iter().chain(super::SHAPES);
+    for (m, n, k) in shapes {
+        for (layout, (a, b)) in LAYOUTS.into_iter().enumerate() {
+            for element in ElementType::ALL {
+                for activation in Activation::ALL {
+                    for output in [element, ElementType::F32] {
+                        let forward = KernelDescription {
+                            activation,
+                            output,
+                            ..forward(element, (m, n, k), layout)
+                        };
+                        let input_gradient = KernelDescription {
+                            op: KernelOp::InputGradient,
+                            bias: None,
+                            auxiliary: false,
+                            ..forward
+                        };
+                        check_everywhere(&forward);
+                        check_everywhere(&input_gradient);
+                    }
+                }
+                for accumulate in [false, true] {
+                    for bias in [None, Some(ElementType::F32)] {
+                        check_everywhere(&KernelDescription {
+                            op: KernelOp::WeightGradient,
+                            output: ElementType::F32,
+                            a,
+                            b,
+                            bias,
+                            accumulate,
+                            ..KernelDescription::product(element, m, n, k)
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check_everywhere(kernel: &KernelDescription) {
+    for architecture in [Architecture::Sm80, Architecture::Sm90a] {
+        let ptx = emit_tuned(kernel, Target::of(architecture), None)
+            .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
+            .ptx;
+        check_emitted(kernel, &ptx);
+    }
+}

@@ -8,6 +8,7 @@ use lexopt::prelude::*;
 use crate::bench::{BenchOptions, Tables};
 use crate::check::{CheckOptions, Part};
 use crate::generated::Mode;
+use crate::kernels::Cover;
 use crate::soak::SoakOptions;
 
 /// What `cargo xtask help` prints.
@@ -22,6 +23,8 @@ Tasks:
     --only PART,...     run these parts only: fmt, clippy, unit, doctest, lit, stock, docs, fresh
     --skip PART,...     leave these parts out
     --filter REGEX      run only the lit tests whose path matches
+  kernels               set-up, then the tests of the GPU kernels alone
+    --full              also every variant and shape with each other; this takes long
   bench                 set-up, then the numbers, measured beside mlir-opt-22 in the same run
     --ops N             size of the generated module (default 200000)
     --quick             leave out the largest size
@@ -46,6 +49,8 @@ pub enum Task {
     Setup,
     /// Run the checks.
     Test(CheckOptions),
+    /// Test the GPU kernels.
+    Kernels(Cover),
     /// Measure.
     Bench(BenchOptions),
     /// Run random programs.
@@ -73,6 +78,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Task> {
         "demo" => no_more(parser, Task::Demo),
         "setup" => no_more(parser, Task::Setup),
         "test" => parse_test(parser),
+        "kernels" => parse_kernels(parser),
         "bench" => parse_bench(parser),
         "soak" => parse_soak(parser),
         "docs" => parse_docs(parser),
@@ -103,6 +109,17 @@ fn parse_test(mut parser: lexopt::Parser) -> Result<Task> {
 fn parse_parts(parser: &mut lexopt::Parser) -> Result<Vec<Part>> {
     let text = parser.value()?.string()?;
     text.split(',').map(Part::from_name).collect()
+}
+
+fn parse_kernels(mut parser: lexopt::Parser) -> Result<Task> {
+    let mut cover = Cover::default();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("full") => cover = Cover::Full,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(Task::Kernels(cover))
 }
 
 fn parse_bench(mut parser: lexopt::Parser) -> Result<Task> {

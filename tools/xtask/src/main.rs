@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod demo;
 mod generated;
+mod kernels;
 mod process;
 mod setup;
 mod soak;
@@ -45,6 +46,7 @@ fn run() -> Result<bool> {
         Task::Test(options) => return check::run(&workspace, &options),
         Task::Bench(options) => return bench::run(&workspace, &options),
         Task::Soak(options) => return soak::run(&workspace, &options),
+        Task::Kernels(cover) => return kernels::run(&workspace, cover),
         Task::Docs(mode) => return generated::run(&workspace, mode),
     }
     Ok(true)

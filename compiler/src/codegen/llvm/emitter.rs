@@ -4,7 +4,6 @@
 //! block is chosen. An [`Emitter`] is made by starting a function, which chooses one, and every method that leaves a
 //! block chooses the next. So `built` unwraps, in one place.
 
-use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::Context;
 use inkwell::intrinsics::Intrinsic;
@@ -410,73 +409,6 @@ impl<'c> Emitter<'c> {
         self.add_float(x, other.into_float_value())
     }
 
-    /// One instruction of inline assembly from a number to a number, without side effects.
-    pub(crate) fn float_assembly(&self, text: &str, x: FloatValue<'c>) -> FloatValue<'c> {
-        let f32_type = self.context.f32_type();
-        let function_type = f32_type.fn_type(&[f32_type.into()], false);
-        let assembly = self.context.create_inline_asm(
-            function_type,
-            text.to_owned(),
-            "=f,f".to_owned(),
-            false,
-            false,
-            None,
-            false,
-        );
-        built(
-            self.builder
-                .build_indirect_call(function_type, assembly, &[x.into()], ""),
-        )
-        .try_as_basic_value()
-        .basic()
-        .expect("the assembly has a result")
-        .into_float_value()
-    }
-
-    /// Inline assembly with side effects, which all threads of a warp execute together. Gives as many results as there
-    /// are types.
-    pub(crate) fn assembly(
-        &self,
-        (text, constraints): (String, String),
-        results: &[BasicTypeEnum<'c>],
-        arguments: &[BasicValueEnum<'c>],
-    ) -> Vec<BasicValueEnum<'c>> {
-        let types: Vec<BasicMetadataTypeEnum<'c>> = arguments
-            .iter()
-            .map(|argument| argument.get_type().into())
-            .collect();
-        let function_type = match results {
-            [] => self.context.void_type().fn_type(&types, false),
-            [one] => one.fn_type(&types, false),
-            many => self.context.struct_type(many, false).fn_type(&types, false),
-        };
-        let assembly = self.context.create_inline_asm(
-            function_type,
-            text,
-            constraints,
-            true,
-            false,
-            None,
-            false,
-        );
-        let arguments: Vec<BasicMetadataValueEnum<'c>> =
-            arguments.iter().map(|&argument| argument.into()).collect();
-        let call = built(
-            self.builder
-                .build_indirect_call(function_type, assembly, &arguments, ""),
-        );
-        let convergent = Attribute::get_named_enum_kind_id("convergent");
-        let convergent = self.context.create_enum_attribute(convergent, 0);
-        call.add_attribute(AttributeLoc::Function, convergent);
-        match (results.len(), call.try_as_basic_value().basic()) {
-            (0, _) | (_, None) => Vec::new(),
-            (1, Some(value)) => vec![value],
-            (count, Some(value)) => (0..count as u32)
-                .map(|index| self.field(value, index))
-                .collect(),
-        }
-    }
-
     /// Shared memory of this block as a part of its cluster's.
     pub(crate) fn cluster_pointer(&self, pointer: PointerValue<'c>) -> PointerValue<'c> {
         built(
@@ -487,28 +419,6 @@ impl<'c> Emitter<'c> {
 
     pub(crate) fn boolean(&self, value: bool) -> IntValue<'c> {
         self.context.bool_type().const_int(value.into(), false)
-    }
-
-    /// Reads a special register anew, such as `%tid.x`, so that its value need not be kept from an earlier read.
-    pub(crate) fn read_special_again(&self, name: &str) -> IntValue<'c> {
-        let function_type = self.context.i32_type().fn_type(&[], false);
-        let assembly = self.context.create_inline_asm(
-            function_type,
-            format!("mov.u32 $0, %{name};"),
-            "=r".to_owned(),
-            true,
-            false,
-            None,
-            false,
-        );
-        built(
-            self.builder
-                .build_indirect_call(function_type, assembly, &[], ""),
-        )
-        .try_as_basic_value()
-        .basic()
-        .expect("the assembly has a result")
-        .into_int_value()
     }
 
     /// A module-wide array in shared memory whose size the launch decides.

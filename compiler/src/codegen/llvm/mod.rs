@@ -1,5 +1,6 @@
 //! What every LLVM target shares: building a function and running LLVM on a module.
 
+mod assembly;
 mod emitter;
 mod flow;
 mod machine;

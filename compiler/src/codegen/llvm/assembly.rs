@@ -1,0 +1,98 @@
+//! Inline assembly, for what LLVM has no intrinsic for.
+
+use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum};
+use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FloatValue, IntValue};
+
+use super::emitter::{Emitter, built};
+
+impl<'c> Emitter<'c> {
+    /// One instruction of inline assembly from a number to a number, without side effects.
+    pub(crate) fn float_assembly(&self, text: &str, x: FloatValue<'c>) -> FloatValue<'c> {
+        let f32_type = self.context.f32_type();
+        let function_type = f32_type.fn_type(&[f32_type.into()], false);
+        let assembly = self.context.create_inline_asm(
+            function_type,
+            text.to_owned(),
+            "=f,f".to_owned(),
+            false,
+            false,
+            None,
+            false,
+        );
+        built(
+            self.builder
+                .build_indirect_call(function_type, assembly, &[x.into()], ""),
+        )
+        .try_as_basic_value()
+        .basic()
+        .expect("the assembly has a result")
+        .into_float_value()
+    }
+
+    /// Inline assembly with side effects, which all threads of a warp execute together. Gives as many results as there
+    /// are types.
+    pub(crate) fn assembly(
+        &self,
+        (text, constraints): (String, String),
+        results: &[BasicTypeEnum<'c>],
+        arguments: &[BasicValueEnum<'c>],
+    ) -> Vec<BasicValueEnum<'c>> {
+        let types: Vec<BasicMetadataTypeEnum<'c>> = arguments
+            .iter()
+            .map(|argument| argument.get_type().into())
+            .collect();
+        let function_type = match results {
+            [] => self.context.void_type().fn_type(&types, false),
+            [one] => one.fn_type(&types, false),
+            many => self.context.struct_type(many, false).fn_type(&types, false),
+        };
+        let assembly = self.context.create_inline_asm(
+            function_type,
+            text,
+            constraints,
+            true,
+            false,
+            None,
+            false,
+        );
+        let arguments: Vec<BasicMetadataValueEnum<'c>> =
+            arguments.iter().map(|&argument| argument.into()).collect();
+        let call = built(
+            self.builder
+                .build_indirect_call(function_type, assembly, &arguments, ""),
+        );
+        let convergent = Attribute::get_named_enum_kind_id("convergent");
+        let convergent = self.context.create_enum_attribute(convergent, 0);
+        call.add_attribute(AttributeLoc::Function, convergent);
+        match (results.len(), call.try_as_basic_value().basic()) {
+            (0, _) | (_, None) => Vec::new(),
+            (1, Some(value)) => vec![value],
+            (count, Some(value)) => (0..count as u32)
+                .map(|index| self.field(value, index))
+                .collect(),
+        }
+    }
+
+    /// Reads a special register anew, such as `%tid.x`, so that its value need not be kept from an earlier read.
+    pub(crate) fn read_special_again(&self, name: &str) -> IntValue<'c> {
+        let function_type = self.context.i32_type().fn_type(&[], false);
+        let assembly = self.context.create_inline_asm(
+            function_type,
+            format!("mov.u32 $0, %{name};"),
+            "=r".to_owned(),
+            true,
+            false,
+            None,
+            false,
+        );
+        built(
+            self.builder
+                .build_indirect_call(function_type, assembly, &[], ""),
+        )
+        .try_as_basic_value()
+        .basic()
+        .expect("the assembly has a result")
+        .into_int_value()
+    }
+}
