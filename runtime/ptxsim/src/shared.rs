@@ -5,7 +5,7 @@
 //! as far as none of them is known to the others. What the asynchronous proxy reads that a thread wrote also needs a
 //! `fence.proxy.async` on the way.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::clock::Knowledge;
 use crate::finding::FindingKind;
@@ -71,8 +71,11 @@ pub(crate) const fn copies_to(threads: u32, barrier: usize) -> u16 {
     (threads + MOST_WARPS) as u16 + barrier as u16
 }
 
+/// All bytes of a word.
+const WHOLE: u8 = 0xf;
+
 /// Four bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
     readers: Readers,
     write_tick: u32,
@@ -101,7 +104,7 @@ pub(crate) struct Shared {
     bytes: Vec<u8>,
     words: Vec<Word>,
     sets: Vec<Vec<Reader>>,
-    numbers: HashMap<Vec<Reader>, u64>,
+    numbers: FxHashMap<Vec<Reader>, u64>,
     /// Threads of the block; larger numbers stand for copies.
     threads: u32,
 }
@@ -132,7 +135,7 @@ impl Shared {
             bytes: vec![0xff; size as usize],
             words: vec![FRESH; size.div_ceil(4) as usize],
             sets: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: FxHashMap::default(),
             threads,
         }
     }
@@ -179,23 +182,32 @@ impl Shared {
             several: user.whole_warp && user.reads_as.is_none(),
             tick,
         };
-        // Words of one access mostly have the same readers before.
-        let mut known = (Readers::NONE, Readers::one(reader));
+        // Words of one access mostly are alike: a word as it was, read without a fault, and as it is then.
+        let mut alike: Option<(Word, Word)> = None;
         for &address in addresses {
             let range = self.range(address, size)?;
             let mut worst = None;
             for index in range.start / 4..range.end.div_ceil(4) {
                 let mask = mask_of(index, &range);
                 let word = self.words[index];
-                if worst.is_none() {
-                    worst = word.conflict_of_read(user, mask);
+                if let Some((before, after)) = alike
+                    && before == word
+                    && mask == WHOLE
+                {
+                    self.words[index] = after;
+                    continue;
                 }
-                if known.0 != word.readers {
-                    known = (word.readers, self.with_reader(word.readers, reader, user));
+                let conflict = word.conflict_of_read(user, mask);
+                let after = Word {
+                    readers: self.with_reader(word.readers, reader, user),
+                    state: word.state | mask,
+                    ..word
+                };
+                self.words[index] = after;
+                if conflict.is_none() && mask == WHOLE {
+                    alike = Some((word, after));
                 }
-                let word = &mut self.words[index];
-                word.readers = known.1;
-                word.state |= mask;
+                worst = worst.or(conflict);
             }
             if let Some((kind, other)) = worst {
                 faults.push((kind, self.describe(kind, "read", address, other)));
@@ -299,8 +311,17 @@ impl Shared {
         user: User<'_>,
         range: &std::ops::Range<usize>,
     ) -> Option<(FindingKind, u16)> {
-        (range.start / 4..range.end.div_ceil(4))
-            .find_map(|index| self.conflict_of_write(user, index, mask_of(index, range)))
+        // Words of one access mostly are alike.
+        let mut alike = None;
+        (range.start / 4..range.end.div_ceil(4)).find_map(|index| {
+            let mask = mask_of(index, range);
+            let place = (self.words[index], mask);
+            if alike == Some(place) {
+                return None;
+            }
+            alike = Some(place);
+            self.conflict_of_write(user, index, mask)
+        })
     }
 
     fn conflict_of_write(

@@ -120,13 +120,13 @@ impl TensorMap {
             let mut rest = number;
             let mut address = base + first as u64 * u64::from(self.element_bytes);
             let mut inside = width > 0;
-            for dimension in 1..self.extents.len() {
-                let within = rest % self.box_extents[dimension];
-                rest /= self.box_extents[dimension];
-                let index = place[dimension] + i64::from(within);
-                inside &= index >= 0 && index < self.extents[dimension] as i64;
-                address = address
-                    .wrapping_add((index as u64).wrapping_mul(self.strides_bytes[dimension - 1]));
+            let others = place[1..].iter().zip(&self.extents[1..]);
+            let steps = self.box_extents[1..].iter().zip(&self.strides_bytes);
+            for ((&place, &extent), (&count, &stride)) in others.zip(steps) {
+                let index = place + i64::from(rest % count);
+                rest /= count;
+                inside &= index >= 0 && index < extent as i64;
+                address = address.wrapping_add((index as u64).wrapping_mul(stride));
             }
             Line {
                 address,
