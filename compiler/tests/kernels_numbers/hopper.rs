@@ -97,8 +97,7 @@ fn every_shape_and_layout() {
 #[test]
 fn every_tile_and_layout() {
     // More stages than the depth has, as many, and fewer.
-    for index in 0..TILES.len() {
-        let (rows, columns) = TILES[index];
+    for (index, (rows, columns)) in TILES.into_iter().enumerate() {
         for layout in [index, index + 3] {
             let depth = [64, 328, 584][(index + layout) % 3];
             let shape = (u64::from(rows) + 8, u64::from(columns) - 8, depth);
@@ -168,8 +167,7 @@ fn weight_gradients() {
         .into_iter()
         .enumerate()
     {
-        for layout in 0..LAYOUTS.len() {
-            let (a, b) = LAYOUTS[layout];
+        for (layout, (a, b)) in LAYOUTS.into_iter().enumerate() {
             let kernel = KernelDescription {
                 op: KernelOp::WeightGradient,
                 output: ElementType::F32,
