@@ -186,17 +186,20 @@ impl Shared {
         let mut alike: Option<(Word, Word)> = None;
         for &address in addresses {
             let range = self.range(address, size)?;
+            if let Some((before, after)) = alike
+                && range.start % 4 == 0
+                && range.end % 4 == 0
+            {
+                let words = &mut self.words[range.start / 4..range.end / 4];
+                if words.iter().all(|word| *word == before) {
+                    words.fill(after);
+                    continue;
+                }
+            }
             let mut worst = None;
             for index in range.start / 4..range.end.div_ceil(4) {
                 let mask = mask_of(index, &range);
                 let word = self.words[index];
-                if let Some((before, after)) = alike
-                    && before == word
-                    && mask == WHOLE
-                {
-                    self.words[index] = after;
-                    continue;
-                }
                 let conflict = word.conflict_of_read(user, mask);
                 let after = Word {
                     readers: self.with_reader(word.readers, reader, user),
