@@ -166,6 +166,27 @@ fn on_a_mesh_with_a_cut_sequence() {
 }
 
 #[test]
+fn promoted_biases_before_and_after() {
+    // Two rank classes, cut at the same collectives; each is a pipeline of its own.
+    let spec = Spec {
+        norm: Norm::Layer,
+        ..mlp()
+    };
+    let trained = passed(forward(&spec), "append-backward{clip=global-norm}");
+    for pipeline in [
+        "promote-linear,infer-stages{stages=3},split-backward,partition-stages",
+        "infer-stages{stages=3},promote-linear,partition-stages",
+    ] {
+        let after = passed(trained.clone(), pipeline);
+        let classes = after.block_ops(after.body(after.root()));
+        let classes = classes.filter(|&op| after.is(op, "builtin.module"));
+        assert_eq!(classes.count(), 6, "{pipeline}");
+        let report = hold(&bundle(&trained), &bundle(&after), Options::new(6));
+        assert!(report.passed(), "{pipeline}: {:#?}", report.failures);
+    }
+}
+
+#[test]
 fn amp_with_found_infs_across_stages() {
     let spec = Spec {
         tied: Tied::Yes,

@@ -28,7 +28,7 @@ Tasks:
   bench                 set-up, then the numbers, measured beside mlir-opt-22 in the same run
     --ops N             size of the generated module (default 200000)
     --quick             leave out the largest size
-    --only TABLE       make one table only: text, promotion, partition, schedule
+    --only TABLE        make one table only: text, promotion, partition, schedule
   soak                  promote random programs and run them before and after; a program that fails
                         is made as small as it goes and printed
     --minutes N         how long (default 5)

@@ -130,11 +130,13 @@ impl Pass for PartitionStages {
             .pipeline(module, target, &stages)
             .map_err(|d| fail(cx, vec![*d]))?;
         extend_mesh(module, target, &pipeline);
+        let spans = spans(module, &classes);
         let mut tags = 0;
         for (&class, stages) in classes.iter().zip(stages) {
             let parts = Partition {
                 class,
                 pipeline: &pipeline,
+                spans: &spans,
             }
             .run(module, stages, &mut tags);
             let parts = parts.map_err(|wrong| fail(cx, wrong))?;
@@ -167,6 +169,20 @@ fn checked(module: &Module) -> Result<(), Vec<Diagnostic>> {
         true => Ok(()),
         false => Err(wrong),
     }
+}
+
+/// The axes along which classes differ.
+fn spans(module: &Module, classes: &[OpId]) -> Vec<String> {
+    let cx = module.cx();
+    let sets = classes.iter().filter_map(|&class| {
+        let ranks = module.attr(class, "dist.ranks")?;
+        cx.as_array(ranks)
+    });
+    let axes = sets.flatten().flat_map(|&set| cx.dict_entries(set));
+    let mut axes: Vec<_> = axes.map(|&(axis, _)| cx.str(axis).to_owned()).collect();
+    axes.sort();
+    axes.dedup();
+    axes
 }
 
 /// Where the ranks of a class are along an axis, if all of them are at one place: then it is a stage's program already.

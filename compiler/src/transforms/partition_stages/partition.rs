@@ -38,6 +38,8 @@ struct Plan {
 pub(super) struct Partition<'p> {
     pub class: OpId,
     pub pipeline: &'p Pipeline,
+    /// Axes along which the classes of the program differ.
+    pub spans: &'p [String],
 }
 
 impl Partition<'_> {
@@ -88,6 +90,7 @@ impl Partition<'_> {
             ops: ops.map(|at| step.ops[at]).collect(),
             homes: homes.collect(),
             count: self.pipeline.ranks,
+            spans: self.spans,
         };
         let shares = Shares::of(&region, &mut owners)?;
         let within = (emit::Plan::of(&region, &shares), shares);
@@ -106,6 +109,11 @@ impl Partition<'_> {
                 ops: step.ops,
                 homes: FxHashMap::default(),
                 count: self.pipeline.ranks,
+                // What init broadcasts belongs to globals, which classes have alike.
+                spans: match functions.init == Some(function) {
+                    true => &[],
+                    false => self.spans,
+                },
             };
             let shares = Shares::of(&region, &mut owners)?;
             apart.push((function, emit::Plan::of(&region, &shares), shares));

@@ -84,6 +84,8 @@ pub(super) struct Share {
     pub ranks: Ranks,
     /// For each operand, whether a rank's part of it is read.
     pub raw: Vec<bool>,
+    /// Whether all ranks that can carry it out do, whoever reads the result: ranks of other classes come to the same collective.
+    pub meets: bool,
 }
 
 /// Who owns the globals.
@@ -114,6 +116,17 @@ pub(super) struct Region<'m> {
     pub homes: FxHashMap<ValueId, u32>,
     /// Ranks along the pipeline axis.
     pub count: u32,
+    /// Axes along which rank classes differ.
+    pub spans: &'m [String],
+}
+
+impl Region<'_> {
+    /// Whether ranks of other classes come to a collective as well. They may lack some of what this class has, so where it runs must not
+    /// depend on that.
+    fn meets_classes(&self, op: OpId) -> bool {
+        let axes = self.module.axes_attr(op, "axes");
+        axes.iter().any(|axis| self.spans.iter().any(|s| s == axis))
+    }
 }
 
 /// The plan of a region.
@@ -210,6 +223,7 @@ impl Shares {
                 _ if module.num_results(op) == 0 => Ranks::all(region.count),
                 Whereabouts::Anywhere => needed,
                 Whereabouts::Once => needed.first().map(Ranks::one).unwrap_or_default(),
+                Whereabouts::At(ranks) if share.meets => ranks.clone(),
                 Whereabouts::At(ranks) => {
                     let mut here = ranks.common(&needed);
                     if here.is_empty() && !needed.is_empty() {
@@ -331,6 +345,7 @@ fn plain(whereabouts: Whereabouts, operands: usize) -> Share {
         whole: Whole::Never,
         ranks: Ranks::default(),
         raw: vec![false; operands],
+        meets: false,
     }
 }
 
@@ -358,7 +373,8 @@ fn placed(region: &Region, shares: &mut Shares, op: OpId, effects: Effects) -> S
     if let Some(share) = joined(module, op, &read) {
         return share;
     }
-    if let [only] = &read[..]
+    let meets = effects == Effects::Communicates && region.meets_classes(op);
+    if let ([only], false) = (&read[..], meets)
         && let Whereabouts::Parts(reduction, ranks) = &only.whereabouts
     {
         let passes = match reduction {
@@ -392,6 +408,11 @@ fn placed(region: &Region, shares: &mut Shares, op: OpId, effects: Effects) -> S
             _ => {}
         }
     }
+    if meets && operands.iter().all(|&v| elements(module, v) <= SMALL) {
+        let mut share = plain(Whereabouts::At(Ranks::all(region.count)), operands.len());
+        share.meets = true;
+        return share;
+    }
     let whereabouts = match (common, largest.1) {
         (Some(common), _) if !common.is_empty() => Whereabouts::At(common),
         // No rank has all: the others send it to who has most.
@@ -399,7 +420,9 @@ fn placed(region: &Region, shares: &mut Shares, op: OpId, effects: Effects) -> S
         _ if once => Whereabouts::Once,
         _ => Whereabouts::Anywhere,
     };
-    plain(whereabouts, operands.len())
+    let mut share = plain(whereabouts, operands.len());
+    share.meets = meets;
+    share
 }
 
 impl Share {
@@ -460,6 +483,7 @@ fn joined(module: &Module, op: OpId, read: &[Read]) -> Option<Share> {
         whole: Whole::Never,
         ranks,
         raw,
+        meets: false,
     })
 }
 

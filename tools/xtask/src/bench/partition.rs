@@ -1,7 +1,7 @@
 //! `split-backward`, `partition-stages` and `plan-memory` on a deep GPT with many stages: parse, the passes, verify and print.
 //!
 //! The program is made by the tools themselves (`raddle gen gpt`, `raddle-opt --append-backward --infer-stages`): 400 blocks of some
-//! 130 ops on 64 stages. A tenth of the blocks shows growth; a mesh of 16,384 ranks instead of 128, that classes are compiled and not
+//! 130 ops on 64 stages. A tenth of the blocks shows growth; a mesh of 16,384 ranks instead of 256, that classes are compiled and not
 //! ranks. Reading and printing are in the time, and shown apart.
 
 use std::fs;
@@ -21,7 +21,7 @@ const BLOCKS: [usize; 2] = [400, 40];
 const STAGES: usize = 64;
 /// CPU time that the passes may take, reading and printing left out.
 const CPU_LIMIT_S: f64 = 1.0;
-/// Time on 16,384 ranks over that on 128.
+/// Time on 16,384 ranks over that on 256.
 const RANKS_LIMIT: f64 = 1.1;
 /// How often each is measured.
 const RUNS: usize = 5;
@@ -64,9 +64,9 @@ pub fn run(workspace: &Workspace, folder: &Path) -> Result<bool> {
     ]))?;
     let tools = ["raddle", "raddle-opt"].map(|name| workspace.tool("release", name));
     let rows = [
-        measure(&tools, folder, BLOCKS[0], "dp=1,mp=2")?,
+        measure(&tools, folder, BLOCKS[0], "dp=2,mp=2")?,
         measure(&tools, folder, BLOCKS[0], "dp=128,mp=2")?,
-        measure(&tools, folder, BLOCKS[1], "dp=1,mp=2")?,
+        measure(&tools, folder, BLOCKS[1], "dp=2,mp=2")?,
     ];
     println!(
         "\nparse, split-backward, partition-stages for {STAGES} stages, plan-memory, and print (CPU time, peak memory)"
@@ -93,7 +93,7 @@ pub fn run(workspace: &Workspace, folder: &Path) -> Result<bool> {
     let what = format!("CPU seconds of the passes for {} ops", deep.ops);
     verdicts.judge(&what, deep.passes_s(), CPU_LIMIT_S);
     verdicts.judge(
-        "time on 16,384 ranks over that on 128",
+        "time on 16,384 ranks over that on 256",
         wide.whole.cpu_s / deep.whole.cpu_s,
         RANKS_LIMIT,
     );
