@@ -4,12 +4,13 @@ mod programs;
 
 use programs::inspect::{classes, run};
 use programs::{BiasReduction, Optimizer, Spec, build};
-use raddle_bundle::{Bundle, Held};
+use raddle_bundle::{Bundle, GlobalKind, Held};
 use raddle_compiler::bundle::lower;
+use raddle_compiler::generate;
 use raddle_compiler::transforms::promote_linear::{PromotionReport, Snapshot};
 use raddle_dialect::DType;
 use raddle_dialect::diag::Diagnostics;
-use raddle_dialect::ir::Verified;
+use raddle_dialect::ir::{Context, Verified, VerifyOptions, verify};
 use raddle_dialect::reference::{Tensor, random};
 use raddle_runtime::checkpoint::{after, before};
 use raddle_runtime::device::reference::{Globals, Machine, Mode, Program, Wanted};
@@ -132,6 +133,60 @@ fn a_checkpoint_goes_there_and_back_and_trains_on() {
             "{spec:?}"
         );
     }
+}
+
+/// With sequence parallelism and micro-batches each rank has a share of the sum of a bias's gradients.
+#[test]
+fn shares_of_sums_are_added_up() {
+    let spec = generate::Spec {
+        model: generate::Model::Mlp,
+        layers: 1,
+        hidden: 4,
+        inner: 8,
+        seq: 4,
+        batch: 4,
+        microbatches: 2,
+        mesh: vec![("dp".into(), 2), ("mp".into(), 2)],
+        sequence_parallel: generate::SequenceParallel::On,
+        ..generate::Spec::default()
+    };
+    let module = generate::generate(&Context::new(), &spec).unwrap();
+    let mut diagnostics = Diagnostics::new();
+    let module = verify(module, VerifyOptions::default(), &mut diagnostics);
+    let module = module.unwrap_or_else(|_| panic!("{diagnostics:#?}"));
+    let (module, _) = run(
+        module,
+        "builtin.module(append-backward{optimizer=momentum})",
+    );
+    let (first, second, report) = promoted(&module);
+    let map = &report.checkpoint;
+    let sums = || map.moved.iter().filter(|m| m.before == Held::Shares);
+    let sum = sums().next().expect("a sum of shares");
+    assert_eq!((sums().count(), sum.kind), (1, GlobalKind::Buffer));
+    let [first, second] = [&first, &second].map(|b| Program::load(b).unwrap());
+
+    let saved = train(&first, &start(&first), 0..1);
+    let converted = after(map, &saved).unwrap();
+    let straight = train(&first, &saved, 1..3);
+    let back = before(map, &train(&second, &converted, 1..3)).unwrap();
+    assert!(largest_difference(&straight, &back) < 1e-12);
+
+    // In the middle of a step: ranks 0 and 1 are one group over mp, 2 and 3 the other.
+    let mut middle = saved;
+    for (rank, globals) in middle.iter_mut().enumerate() {
+        let value = [1.0, 2.0, 10.0, 20.0][rank];
+        let share = globals[&sum.global].map(|_| value);
+        globals.insert(sum.global.clone(), share);
+    }
+    let values = |state: &[Globals]| -> Vec<Option<f64>> {
+        let one = |globals: &Globals| globals.get(&sum.global).map(|t| t.data[0]);
+        state.iter().map(one).collect()
+    };
+    let converted = after(map, &middle).unwrap();
+    assert_eq!(values(&converted), [Some(3.0), None, Some(30.0), None]);
+    let back = before(map, &converted).unwrap();
+    assert_eq!(values(&back), [3.0, 0.0, 30.0, 0.0].map(Some));
+    assert_eq!(after(map, &back).unwrap(), converted);
 }
 
 #[test]
