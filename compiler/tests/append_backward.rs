@@ -271,6 +271,7 @@ fn every_optimizer_and_clip_trains_on_many_ranks_as_on_one() {
     ] {
         train_alike(&spec, &format!("optimizer={optimizer} lr=0.1"));
     }
+    train_alike(&spec, "optimizer=adamw mean=scaled");
     // Layer-wise rates need whole parameters.
     let data = Spec {
         mesh: mesh(4, 1),
@@ -381,7 +382,12 @@ fn promotion_keeps_what_was_appended() {
     use raddle_runtime::validate::{Kind, Options, compare};
     for model in [Model::Mlp, Model::Gpt] {
         for sequence_parallel in [SequenceParallel::Off, SequenceParallel::On] {
-            for clip in ["none", "global-norm", "norm"] {
+            for clip in [
+                "none",
+                "global-norm",
+                "global-norm clip-stack mean=scaled",
+                "norm",
+            ] {
                 let spec = Spec {
                     sequence_parallel,
                     layers: 1,

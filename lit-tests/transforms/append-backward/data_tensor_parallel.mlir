@@ -1,5 +1,10 @@
 // RUN: raddle-opt %s --append-backward='optimizer=sgd lr=0.5' | FileCheck %s
 // RUN: raddle-opt %s --append-backward='optimizer=sgd lr=0.5' | raddle-opt --validate-each=3 --canonicalize 2>&1 >/dev/null | FileCheck %s --check-prefix=RUNS
+// RUN: raddle-opt %s --append-backward='optimizer=sgd mean=scaled' | FileCheck %s --check-prefix=SCALED
+
+// SCALED: %[[SUM:.*]] = dist.all_reduce sum %{{.*}} over ["dp"] {dist.role = "backward"} : tensor<4x8xf32>
+// SCALED-NEXT: %[[MEAN:.*]] = dist.scale %[[SUM]] {dist.role = "backward", scale = 5.000000e-01 : f64}
+// SCALED: dist.sgd %{{.*}}, %[[MEAN]]
 
 // A linear layer, then a pair of layers by columns and by rows with a residual connection around it.
 

@@ -130,7 +130,14 @@ impl Training<'_, '_, '_> {
         let whole = self.means.iter().filter(|axis| !partial.contains(axis));
         let ranks: usize = whole.map(|&axis| self.builder.mesh.sizes()[axis]).product();
         let gradient = self.builder.scaled(gradient, factor / ranks as f64)?;
-        let gradient = self.builder.all_reduce(gradient, "avg", &means)?;
+        let gradient = match self.options.scaled_means {
+            false => self.builder.all_reduce(gradient, "avg", &means)?,
+            true => {
+                let ranks = self.builder.mesh.group_size(&means);
+                let sum = self.builder.all_reduce(gradient, "sum", &means)?;
+                self.builder.scaled(sum, 1.0 / ranks as f64)?
+            }
+        };
         self.builder.all_reduce(gradient, "sum", &sums)
     }
 

@@ -63,6 +63,12 @@ pub const DEFS: &[OptionDef] = &[
         "adamw",
         "what updates the parameters; none leaves the reduced gradients in buffers @PARAMETER_grad",
     ),
+    word(
+        "mean",
+        &["avg", "scaled"],
+        "avg",
+        "how gradients are averaged over the axes of which the loss is the mean: by an all_reduce avg, or by an all_reduce sum and a scale, as Paddle does",
+    ),
     number("lr", "0.001", "what init sets the learning rate to"),
     number("beta1", "0.9", "decay of the first moment"),
     number("beta2", "0.999", "decay of the second moment"),
@@ -174,6 +180,8 @@ pub struct Options {
     /// None: gradients only.
     pub optimizer: Option<&'static Rule>,
     pub hyper: Hyper,
+    /// Means are sums that are scaled.
+    pub scaled_means: bool,
     pub clip: Clip,
     pub clip_limit: f64,
     pub clip_stack: bool,
@@ -207,6 +215,7 @@ impl Options {
                 local_norms: options.flag("local-norms"),
                 compress_from: options.number("compress-from"),
             },
+            scaled_means: options.text("mean") == "scaled",
             clip: match options.text("clip") {
                 "global-norm" => Clip::GlobalNorm,
                 "norm" => Clip::Norm,
