@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use raddle_compiler::schedule::optimizer::Optimizer;
@@ -26,11 +28,19 @@ struct Group {
     seconds: f64,
 }
 
+/// One row to search for.
+struct Job {
+    group: String,
+    row_number: usize,
+    row: Value,
+    request: Request,
+}
+
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let is_wanted =
         |name: &str| wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str()));
-    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    let mut jobs = Vec::new();
     for file in [
         "zero_bubble_paper",
         "zb_unit",
@@ -38,36 +48,25 @@ fn main() -> ExitCode {
         "zb_vauto",
         "optimum_small",
     ] {
-        for (n, row) in rows(file).iter().enumerate() {
+        for (row_number, row) in rows(file).into_iter().enumerate() {
             let kind = row["schedule"]
                 .as_str()
                 .or(row["tag"].as_str())
                 .unwrap_or("all");
-            let name = format!("{file}/{kind}");
-            if !is_wanted(&name) || (file == "optimum_small" && row["status"] != "OPTIMAL") {
+            let group = format!("{file}/{kind}");
+            if !is_wanted(&group) || (file == "optimum_small" && row["status"] != "OPTIMAL") {
                 continue;
             }
-            let begin = cpu_seconds();
-            let made = match make(&request(file, row), &mut |_, _| {}) {
-                Ok(made) => made,
-                Err(error) => {
-                    println!("{name} row {n}: {error}");
-                    groups.entry(name).or_default().worse += 1;
-                    continue;
-                }
-            };
-            let seconds = cpu_seconds() - begin;
-            let group = groups.entry(name.clone()).or_default();
-            if !enter(group, row, &made, seconds) {
-                println!(
-                    "{name} row {n}: {} s, ours {} theirs {}",
-                    seconds,
-                    ours(row, &made),
-                    theirs(row)
-                );
-            }
+            let request = request(file, &row);
+            jobs.push(Job {
+                group,
+                row_number,
+                row,
+                request,
+            });
         }
     }
+    let groups = search_all(&jobs);
     print(&groups);
     let mut kept = groups.values().all(|group| group.worse == 0);
     if wanted.is_empty() {
@@ -81,6 +80,42 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// Searches for every row, as many at a time as the machine has cores. The effort is counted in steps and the time is that of
+/// the thread, so other work changes neither.
+fn search_all(jobs: &[Job]) -> BTreeMap<String, Group> {
+    let next = AtomicUsize::new(0);
+    let groups: Mutex<BTreeMap<String, Group>> = Mutex::default();
+    let work = || {
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (name, n) = (&job.group, job.row_number);
+            let begin = cpu_seconds();
+            let made = make(&job.request, &mut |_, _| {});
+            let seconds = cpu_seconds() - begin;
+            let mut groups = groups.lock().expect("no thread panics with the lock");
+            let group = groups.entry(name.clone()).or_default();
+            match made {
+                Err(error) => {
+                    println!("{name} row {n}: {error}");
+                    group.worse += 1;
+                }
+                Ok(made) => {
+                    if !enter(group, &job.row, &made, seconds) {
+                        let (ours, theirs) = (ours(&job.row, &made), theirs(&job.row));
+                        println!("{name} row {n}: {seconds} s, ours {ours} theirs {theirs}");
+                    }
+                }
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(work);
+        }
+    });
+    groups.into_inner().expect("all threads are over")
 }
 
 fn rows(file: &str) -> Vec<Value> {
@@ -219,20 +254,18 @@ fn promises(groups: &BTreeMap<String, Group>) -> bool {
     let mut kept = true;
     for name in ["zb_unit/V-Half", "zb_unit/V-Min", "zb_uneven/all"] {
         let holds = groups.get(name).is_some_and(|g| g.our_gap < g.their_gap);
-        println!(
-            "{} shorter on average: {name}",
-            if holds { "kept  " } else { "BROKEN" }
-        );
-        kept &= holds;
+        kept &= judge(holds, &format!("shorter on average: {name}"));
     }
     kept
 }
 
-/// Large searches within their CPU time.
+/// Large searches within their CPU time, and in memory that grows no faster than the lists.
 fn speed() -> bool {
     let mut kept = true;
+    let mut peaks = Vec::new();
     for (kind, ranks, microbatches, limit, most) in [
         (Kind::Auto, 32, 256, 64.0, 1.0),
+        (Kind::Auto, 64, 256, 128.0, 10.0),
         (Kind::Auto, 64, 1024, 128.0, 10.0),
         (Kind::AutoV, 16, 64, 16.0, 2.0),
         (Kind::AutoV, 16, 64, 9.0, 2.0),
@@ -244,21 +277,46 @@ fn speed() -> bool {
         let begin = cpu_seconds();
         let made = make(&request("speed", &row), &mut |_, _| {});
         let seconds = cpu_seconds() - begin;
-        let holds = made.is_ok() && seconds < most;
-        let verdict = if holds { "kept  " } else { "BROKEN" };
-        println!(
-            "{verdict} {} p={ranks} m={microbatches}: {seconds:.2} s of CPU, at most {most}",
-            kind.name()
+        kept &= judge(
+            made.is_ok() && seconds < most,
+            &format!(
+                "{} p={ranks} m={microbatches}: {seconds:.2} s of CPU, at most {most}",
+                kind.name()
+            ),
         );
-        kept &= holds;
+        if ranks == 64 {
+            peaks.extend(peak_memory_mb());
+        }
+    }
+    if let [small, large] = peaks[..] {
+        let growth = large / small;
+        kept &= judge(
+            growth <= 4.4,
+            &format!(
+                "peak memory for four times the micro-batches: {small:.0} to {large:.0} MB, {growth:.2} times, at most 4.4"
+            ),
+        );
     }
     kept
 }
 
-/// CPU time of this process, or time on the wall where the system does not tell.
+fn judge(holds: bool, what: &str) -> bool {
+    println!("{} {what}", if holds { "kept  " } else { "BROKEN" });
+    holds
+}
+
+/// The most memory this process has held so far, where the system tells.
+fn peak_memory_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes / 1024.0)
+}
+
+/// CPU time of this thread, or time on the wall where the system does not tell.
 fn cpu_seconds() -> f64 {
     thread_local!(static START: Instant = Instant::now());
-    let on_cpu = std::fs::read_to_string("/proc/self/schedstat").ok();
+    let on_cpu = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = on_cpu.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
     nanoseconds.map_or_else(
         || START.with(|start| start.elapsed().as_secs_f64()),

@@ -40,5 +40,5 @@ pub use list::{Placement, Schedule};
 pub use raddle_dialect::action;
 pub use raddle_dialect::action::{Action, Compute, Direction, MicrobatchId, Op, RankId, StageId};
 pub use report::{Report, Setting, evaluate};
-pub use request::{Backward, Made, Request, make};
+pub use request::{Backward, Made, Request, make, time_limit};
 pub use simulate::{CommModel, simulate};

@@ -113,6 +113,9 @@ pub fn evaluate(
         .costs
         .validate(schedule.stages(), schedule.microbatches())?;
     setting.memory.validate(schedule.stages())?;
+    if let Some(limit) = &setting.limit {
+        limit.validate("memory-limit", schedule.ranks().len())?;
+    }
     let timeline = simulate(complete, &setting.costs, model)?;
     let (mut first, mut last, mut span) = (f64::INFINITY, 0.0f64, 0.0f64);
     let mut work = Vec::new();

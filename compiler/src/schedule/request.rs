@@ -76,6 +76,20 @@ const MOST_RANKS: u64 = 1 << 14;
 const MOST_MICROBATCHES: u64 = 1 << 20;
 const MOST_ACTIONS: u64 = 30_000_000;
 
+/// A time limit in seconds.
+///
+/// # Errors
+/// What is no time.
+pub fn time_limit(seconds: f64) -> Result<Duration, ScheduleError> {
+    if !seconds.is_finite() || seconds <= 0.0 {
+        return Err(ScheduleError::File {
+            row: 0,
+            what: format!("a time limit of {seconds} seconds is none; give a number above 0"),
+        });
+    }
+    Ok(Duration::from_secs_f64(seconds.clamp(0.001, 1e6)))
+}
+
 /// Makes a schedule. `progress` hears how far a search is and its best score.
 ///
 /// # Errors

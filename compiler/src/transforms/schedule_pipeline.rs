@@ -11,7 +11,6 @@
 //! labelled with. Whether backwards are whole or split is seen from the jobs, or from the parts that `split-backward` labels.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use raddle_dialect::diag::Diagnostic;
 use raddle_dialect::ir::{Loc, Module, OpId, Rewriter};
@@ -23,7 +22,7 @@ use crate::schedule::optimizer::{Optimizer, with_optimizer};
 use crate::schedule::transfers::{StageSteps, place_best};
 use crate::schedule::{
     Backward, CommModel, Kind, Made, Placement, RankId, Request, Schedule, ScheduleError, make,
-    mlir_text, table,
+    mlir_text, table, time_limit,
 };
 
 /// The pass.
@@ -219,9 +218,9 @@ impl SchedulePipeline {
             "" => None,
             text => Some(read_numbers("memory-limit", text)?),
         };
-        let time_limit = match options.text("time-limit") {
+        let stop = match options.text("time-limit") {
             "" => None,
-            text => Some(read_numbers("time-limit", text)?.at(0)),
+            text => Some(time_limit(read_numbers("time-limit", text)?.at(0))?),
         };
         let optimizer = match options.text("optimizer") {
             "postvalidate" => Optimizer::PostValidate,
@@ -239,7 +238,7 @@ impl SchedulePipeline {
             backward: facts.backward,
             placement,
             round: None,
-            time_limit: time_limit.map(|s| Duration::from_secs_f64(s.clamp(0.001, 1e6))),
+            time_limit: stop,
         };
         let made = make(&request, &mut |_, _| {})?;
         let mut schedule = made.schedule.clone();

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
+use raddle_compiler::schedule::optimizer::Optimizer;
 use raddle_compiler::schedule::{
     CommModel, Costs, Made, Memory, PerIndex, Schedule, ScheduleError, Setting, evaluate, job_list,
     json, mlir_text, torch_csv,
@@ -72,10 +73,15 @@ pub fn as_made(
     costs: Costs,
     held_for_weights: f64,
     limit: Option<PerIndex>,
+    optimizer: Optimizer,
 ) -> Result<Made, ScheduleError> {
     let setting = setting(&schedule, costs, held_for_weights, limit);
     let report = evaluate(&schedule, &setting, CommModel::Dep)?;
-    let optimal = report.span <= report.bound_span * (1.0 + 1e-9);
+    let (time, bound) = match optimizer {
+        Optimizer::PostValidate => (report.span, report.bound_span),
+        Optimizer::Barrier => (report.makespan, report.bound_makespan),
+    };
+    let optimal = report.fits != Some(false) && time <= bound * (1.0 + 1e-9);
     Ok(Made {
         schedule,
         setting,

@@ -7,7 +7,6 @@ mod file;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -19,7 +18,7 @@ use raddle_compiler::schedule::torch_csv::{Contents, write_csv};
 use raddle_compiler::schedule::transfers::{StageSteps, place_best};
 use raddle_compiler::schedule::{
     Backward, CommModel, Made, Placement, Request, Schedule, ScheduleError, evaluate, job_list,
-    json, make, mlir_text, table, trace,
+    json, make, mlir_text, table, time_limit, trace,
 };
 
 /// What `raddle schedule` takes.
@@ -215,7 +214,13 @@ fn produce(options: &Options) -> anyhow::Result<Result<String, Shown>> {
             .as_deref()
             .context("--kind file needs --file")?;
         match file::read(path)? {
-            Ok(schedule) => file::as_made(schedule, costs.clone(), options.w_memory, limit),
+            Ok(schedule) => file::as_made(
+                schedule,
+                costs.clone(),
+                options.w_memory,
+                limit,
+                optimizer(options),
+            ),
             Err((error, place)) => return Ok(Err(Shown { error, place })),
         }
     } else {
@@ -240,9 +245,7 @@ fn produce(options: &Options) -> anyhow::Result<Result<String, Shown>> {
                     PlacementName::V => Placement::V,
                 }),
                 round: options.round,
-                time_limit: options
-                    .time_limit
-                    .map(|s| Duration::from_secs_f64(s.clamp(0.001, 1e6))),
+                time_limit: options.time_limit.map(time_limit).transpose()?,
             };
             search_with_bar(&request)
         })

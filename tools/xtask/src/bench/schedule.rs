@@ -13,7 +13,7 @@ use crate::workspace::Workspace;
 /// # Errors
 /// When cargo cannot be started.
 pub fn run(workspace: &Workspace) -> Result<bool> {
-    println!("\nschedules beside the results of others (takes some ten minutes)");
+    println!("\nschedules beside the results of others (takes some five minutes on two cores)");
     let mut command = Command::new("cargo");
     command.current_dir(&workspace.root).args([
         "run",
