@@ -98,10 +98,10 @@ fn validate(
                     return Err(format!("stage {stage} on two ranks"));
                 }
                 match word {
-                    "REDUCE_GRAD" if words.len() == NEW.len() => {
-                        if reducing.replace(stage).is_some() {
-                            return Err(format!("{part} while another reduction is pending"));
-                        }
+                    "REDUCE_GRAD"
+                        if words.len() == NEW.len() && reducing.replace(stage).is_some() =>
+                    {
+                        return Err(format!("{part} while another reduction is pending"));
                     }
                     "WAIT_REDUCE_GRAD" if reducing.take() != Some(stage) => {
                         return Err(format!("{part} without its reduction"));

@@ -174,7 +174,7 @@ impl SchedulePipeline {
             (0, None, chunks) => stages / chunks,
             (ranks, _, _) => ranks,
         };
-        if ranks == 0 || stages % ranks != 0 {
+        if !stages.is_multiple_of(ranks) || ranks == 0 {
             return Err(fail(format!(
                 "cannot lay {stages} stages on {ranks} ranks evenly"
             )));
