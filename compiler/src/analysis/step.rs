@@ -39,6 +39,12 @@ impl Role {
     }
 }
 
+/// The function that a rank class runs once a micro-batch, if it has one that is not cut into jobs.
+pub fn step_of(module: &Module, class: OpId) -> Option<OpId> {
+    let step = module.find_symbol(class, "step")?;
+    module.is(step, "func.func").then_some(step)
+}
+
 /// Where a value comes from, within one function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {

@@ -128,3 +128,27 @@ module @only attributes {dist.mesh = @mesh, dist.ranks = [{pp = array<i64: 0>}]}
     return
   }
 }
+
+// -----
+
+// A step that updates in every micro-batch would become one that updates once.
+dist.mesh @mesh ["mp" = 1]
+module @all attributes {dist.mesh = @mesh, dist.microbatches = 3 : i64, dist.ranks = [{}]} {
+  dist.global @w parameter {layout = #dist.layout<[[]], []>} : tensor<2xf32>
+  // CHECK: partition_failure.mlir:[[#@LINE+1]]:{{.*}}error: the step updates in each of 3 micro-batches, which no job does [E0644]
+  func.func @step(%x: tensor<2xf32>) attributes {dist.kind = "step"} {
+    %0 = dist.gelu %x {dist.role = "forward", dist.stage = 0 : i64} : tensor<2xf32>
+    %1 = dist.gelu %0 {dist.role = "forward", dist.stage = 1 : i64} : tensor<2xf32>
+    dist.store @w %1 {dist.role = "optimizer"} : tensor<2xf32>
+    return
+  }
+}
+
+// -----
+
+// Not a function at all.
+// CHECK-NOT: error
+dist.mesh @mesh ["mp" = 1]
+module @all attributes {dist.mesh = @mesh, dist.ranks = [{}]} {
+  dist.global @step parameter {layout = #dist.layout<[[]], []>} : tensor<2xf32>
+}

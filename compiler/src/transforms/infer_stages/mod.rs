@@ -21,7 +21,7 @@ use self::cut::{Line, cut};
 use self::weigh::Weights;
 use crate::analysis::cost::Rates;
 use crate::analysis::stages::{STAGE, Stages};
-use crate::analysis::step::{Origin, Role, Step};
+use crate::analysis::step::{Origin, Role, Step, step_of};
 use crate::pass::{Anchor, Failed, OptionDef, OptionKind, Pass, PassCx, PassDef};
 
 /// The pass.
@@ -57,7 +57,7 @@ impl Pass for InferStages {
         let classes: Vec<_> = module
             .block_ops(module.body(target))
             .filter(|&op| module.is(op, "builtin.module"))
-            .filter_map(|class| module.find_symbol(class, "step"))
+            .filter_map(|class| step_of(module, class))
             .filter(|&step| !is_cut(module, step))
             .collect();
         if classes.is_empty() {

@@ -19,6 +19,7 @@
 mod emit;
 mod flow;
 mod functions;
+mod joins;
 mod layout;
 mod outline;
 mod partition;
@@ -36,7 +37,7 @@ use self::layout::Pipeline;
 use self::partition::Partition;
 use crate::analysis::jobs;
 use crate::analysis::stages::Stages;
-use crate::analysis::step::Step;
+use crate::analysis::step::{Step, step_of};
 use crate::pass::{Anchor, Failed, OptionDef, OptionKind, Pass, PassCx, PassDef};
 use crate::schedule::Placement;
 
@@ -205,7 +206,7 @@ fn classes(module: &Module, top: OpId) -> Vec<OpId> {
     let ops = module.block_ops(module.body(top));
     let classes = ops.filter(|&op| module.is(op, "builtin.module"));
     classes
-        .filter(|&class| module.find_symbol(class, "step").is_some())
+        .filter(|&class| step_of(module, class).is_some())
         .collect()
 }
 
@@ -213,7 +214,7 @@ fn classes(module: &Module, top: OpId) -> Vec<OpId> {
 fn stages(module: &mut Module, classes: &[OpId]) -> Result<Vec<Stages>, Vec<Diagnostic>> {
     let mut found = Vec::new();
     for &class in classes {
-        let function = step_of(module, class)?;
+        let function = only_step(module, class)?;
         let assign = |module: &Module| match Step::of(module, function) {
             Some(step) => Stages::of(&step),
             None => {
@@ -232,7 +233,7 @@ fn stages(module: &mut Module, classes: &[OpId]) -> Result<Vec<Stages>, Vec<Diag
 }
 
 /// The step of a class that holds nothing but what a class holds before it is cut.
-fn step_of(module: &Module, class: OpId) -> Result<OpId, Vec<Diagnostic>> {
+fn only_step(module: &Module, class: OpId) -> Result<OpId, Vec<Diagnostic>> {
     let mut wrong = Vec::new();
     let mut step = None;
     for op in module.block_ops(module.body(class)) {

@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use super::functions::{self, Signature};
 use crate::analysis::jobs::{INPUT, LOSS, RESULT, VALUE, value_attrs};
 use crate::analysis::stages::STAGE;
-use crate::analysis::step::{Origin, Role, Step};
+use crate::analysis::step::{Origin, Role, Step, step_of};
 use crate::transforms::split_backward::PART;
 
 /// What to outline.
@@ -88,7 +88,7 @@ enum Phase {
 /// # Errors
 /// Diagnostics if a job reads what only a later one has, or there is an optimizer both in the step and beside it.
 pub fn outline_jobs(rewriter: &mut Rewriter, outline: &Outline) -> Result<(), Vec<Diagnostic>> {
-    let Some(step) = rewriter.find_symbol(outline.class, "step") else {
+    let Some(step) = step_of(rewriter, outline.class) else {
         return Ok(());
     };
     let plan = Plan::of(rewriter, step, outline)?;
@@ -231,18 +231,30 @@ impl Plan {
             };
             plan.ops.push((step.ops[at], place));
         }
-        let class = outline.class;
-        let beside = module.find_symbol(class, "optimizer");
-        if let (Some(beside), Some(Phase::Optimizer)) = (beside, plan.jobs.last().map(|j| j.phase))
-        {
-            let message = "the step has ops of the optimizer, but there is a function for it";
-            wrong.push(Diagnostic::error("E0644", module.loc(beside), message));
+        if plan.jobs.last().map(|j| j.phase) == Some(Phase::Optimizer) {
+            wrong.extend(twice(module, function, outline.class));
         }
         match wrong.is_empty() {
             true => Ok(plan),
             false => Err(wrong),
         }
     }
+}
+
+/// What keeps a step that has ops of the optimizer from having a job for them.
+fn twice(module: &Module, step: OpId, class: OpId) -> Option<Diagnostic> {
+    if let Some(beside) = module.find_symbol(class, "optimizer") {
+        let message = "the step has ops of the optimizer, but there is a function for it";
+        return Some(Diagnostic::error("E0644", module.loc(beside), message));
+    }
+    let microbatches = module.i64_attr(class, "dist.microbatches").unwrap_or(1);
+    if microbatches > 1 {
+        let message =
+            format!("the step updates in each of {microbatches} micro-batches, which no job does");
+        let help = "gather gradients with dist.accumulate and update in a function 'optimizer', as append-backward does";
+        return Some(Diagnostic::error("E0644", module.loc(step), message).help(help));
+    }
+    None
 }
 
 fn stage(module: &Module, op: OpId, outline: &Outline) -> u32 {

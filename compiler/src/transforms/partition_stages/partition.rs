@@ -319,23 +319,22 @@ impl Partition<'_> {
 fn check_stages(step: &Step, stages: &Stages, pipeline: &Pipeline) -> Result<(), Vec<Diagnostic>> {
     let forward = (0..step.ops.len()).filter(|&at| step.roles[at] == Role::Forward);
     let busy: FxHashSet<u32> = forward.filter_map(|at| stages.get(at)).collect();
-    let idle = (0..pipeline.stages).filter(|s| !busy.contains(s));
-    let loc = step.module.loc(step.function);
-    let wrong: Vec<_> = idle
-        .map(|stage| {
-            let message = format!(
-                "no forward op belongs to stage {stage} of {}",
-                pipeline.stages
-            );
-            Diagnostic::error("E0644", loc, message).help(
-                "stages are numbered from 0 without gaps; infer-stages labels a whole program",
-            )
-        })
-        .collect();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(wrong),
+    let mut idle = (0..pipeline.stages).filter(|s| !busy.contains(s));
+    let Some(first) = idle.next() else {
+        return Ok(());
+    };
+    let mut message = format!(
+        "no forward op belongs to stage {first} of {}",
+        pipeline.stages
+    );
+    let more = idle.count();
+    if more > 0 {
+        message += &format!(", nor to {more} others");
     }
+    let diagnostic = Diagnostic::error("E0644", step.module.loc(step.function), message);
+    Err(vec![diagnostic.help(
+        "stages are numbered from 0 without gaps; infer-stages labels a whole program",
+    )])
 }
 
 /// Who has the globals, as far as the forward and backward passes say: a parameter's state lives with it.
