@@ -32,6 +32,7 @@ fn tensor_parallel_splits_the_class() {
     assert_eq!(
         messages(&found, Severity::Remark),
         [
+            "not promoted: its product is not summed over ranks",
             "promoted: @b0_out is added before the 'dist.all_reduce' over [\"mp\"], on the first rank only"
         ]
     );
@@ -321,6 +322,7 @@ fn layers_without_bias_are_left_alone() {
     assert_eq!(
         messages(&found, Severity::Remark),
         [
+            "not promoted: its product is not summed over ranks",
             "not promoted: what is added to the reduced product is not a parameter, so it is not a bias"
         ]
     );

@@ -69,6 +69,28 @@ pub fn at(facts: &Facts, comm: OpId) -> Option<Site> {
     })
 }
 
+/// Whether an op is the product of a linear layer that needs no promotion: each rank has its part of the result, or all of it.
+pub fn is_unreduced(facts: &Facts, op: OpId) -> bool {
+    let module = facts.module;
+    let backward = matches!(
+        module.str_attr(op, "dist.role"),
+        Some("backward" | "optimizer")
+    );
+    if !module.is(op, "dist.matmul") || backward {
+        return false;
+    }
+    let is_parameter = |global| {
+        let op = facts.global(global).and_then(|g| g.op);
+        op.and_then(|op| module.str_attr(op, "kind")) == Some("parameter")
+    };
+    let reduces = |name| matches!(name, "dist.all_reduce" | "dist.reduce_scatter");
+    let weight = trace(facts, module.operand(op, 1));
+    weight.is_some_and(|(_, global)| is_parameter(global))
+        && !module
+            .uses(module.result(op, 0))
+            .any(|u| reduces(module.name_str(u.op)))
+}
+
 fn matched(
     facts: &Facts,
     matmul: OpId,

@@ -239,6 +239,10 @@ impl PromoteLinear {
         let mut by_bias: FxHashMap<Attr, Vec<Linear>> = FxHashMap::default();
         for &op in &facts.ops {
             match linear::at(facts, op) {
+                None if linear::is_unreduced(facts, op) => {
+                    let message = || "not promoted: its product is not summed over ranks".into();
+                    cx.remark("R0702", facts.module.loc(op), message);
+                }
                 None => {}
                 Some(Site::Declined { reason }) => {
                     let message = || format!("not promoted: {reason}");
