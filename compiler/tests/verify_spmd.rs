@@ -121,6 +121,58 @@ fn generated_programs_are_clean_before_and_after_promotion() {
     }
 }
 
+/// What is wrong, remarks aside.
+fn wrong(module: &Module) -> Vec<String> {
+    let mut found = checked(module);
+    found.retain(|d| d.severity != Severity::Remark);
+    shown(&found)
+}
+
+/// Paddle's pipelines, as they come in and as jobs.
+#[test]
+fn paddles_pipelines_are_clean() {
+    let mut seen = 0;
+    for (name, cases) in paddle_files::pipelines() {
+        let module = bring_in(&cases.iter().collect::<Vec<_>>());
+        assert_eq!(wrong(&module), [""; 0], "{name}");
+        if name.contains("vpp1") {
+            let (jobs, _) = run(module, "builtin.module(split-backward,partition-stages)");
+            assert_eq!(wrong(&jobs), [""; 0], "{name}");
+        }
+        seen += 1;
+    }
+    assert!(seen > 3, "{seen}");
+}
+
+/// A decoder, promoted, split and cut into jobs of interleaved stages.
+#[test]
+fn promoted_and_partitioned_models_are_clean() {
+    use raddle_compiler::generate::{Model, Norm, Spec as ModelSpec, generate};
+    for microbatches in [1, 2] {
+        let spec = ModelSpec {
+            model: Model::Gpt,
+            layers: 4,
+            hidden: 4,
+            heads: 2,
+            vocab: 4,
+            seq: 2,
+            batch: 4,
+            mesh: vec![("dp".into(), 2), ("mp".into(), 2)],
+            norm: Norm::Layer,
+            microbatches,
+            ..ModelSpec::default()
+        };
+        let module = generate(&raddle_dialect::ir::Context::new(), &spec).expect("a model");
+        let module = programs::checked(module);
+        let (jobs, said) = run(
+            module,
+            "builtin.module(append-backward{clip=norm},promote-linear,infer-stages{stages=4},split-backward,partition-stages{chunks=2})",
+        );
+        assert!(said.iter().any(|d| d.message.starts_with("promoted")));
+        assert_eq!(wrong(&jobs), [""; 0], "{microbatches}");
+    }
+}
+
 /// The checks read a program once: four times the layers take about four times as long.
 #[test]
 fn checks_take_linear_time() {

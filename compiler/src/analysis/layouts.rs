@@ -192,12 +192,7 @@ impl Inference<'_> {
                 let (value, global) = (value.on(axis), global.on(axis));
                 // Adding on every rank what all of them have alike would count it once per rank of a sum.
                 let counted = adds && global != value && matches!(global, Spread::Partial(_));
-                // The one rank that owns a global may draw it by itself.
-                let drawn = value == Spread::Own && global == Spread::Partial(Reduction::Sum);
-                match self.alone[axis] {
-                    true => !drawn && !may_become(value, global),
-                    false => counted || !may_become(value, global),
-                }
+                !may_become(value, global) || counted && !self.alone[axis]
             });
         if let Some(axis) = different {
             let verb = match adds {
@@ -246,7 +241,7 @@ impl Inference<'_> {
             mesh: &self.layouts.mesh,
         };
         let rule = ops::layouts(def, &call).or_else(|error| self.to_owners(op, &call).ok_or(error));
-        let layouts = match rule {
+        let mut layouts = match rule {
             Ok(layouts) => layouts,
             Err(error) => {
                 let meant = meant(module, op, &call, &error);
@@ -265,6 +260,10 @@ impl Inference<'_> {
                 layouts
             }
         };
+        // Where there is one rank only, what is its own is everyone's.
+        for layout in &mut layouts {
+            layout.own.retain(|&axis| !self.alone[axis]);
+        }
         let owned = self.own(op, &call, &layouts);
         self.layouts.owned.extend(owned);
         let doubtful = self.doubt(op, &call, &layouts);
