@@ -53,7 +53,7 @@ impl Pass for PlanMemory {
                 let Some(job) = Job::of(module, function) else {
                     continue;
                 };
-                if job.kind != JobKind::Init && module.regions(function).len() == 1 {
+                if job.kind != JobKind::Init {
                     plan(module, function, &freed_by, cx);
                 }
             }

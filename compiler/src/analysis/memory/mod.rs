@@ -20,10 +20,14 @@ pub fn value_bytes(module: &Module, value: ValueId) -> u64 {
     bytes.and_then(|b| u64::try_from(b).ok()).unwrap_or(0)
 }
 
-/// The functions of a class.
+/// The functions of a class that have a body of one block.
 pub fn functions(module: &Module, class: OpId) -> Vec<OpId> {
+    let one_block = |op| {
+        let region = module.regions(op).first();
+        region.is_some_and(|&region| module.blocks(region).count() == 1)
+    };
     let ops = module.block_ops(module.body(class));
-    ops.filter(|&op| module.is(op, "func.func") && !module.regions(op).is_empty())
+    ops.filter(|&op| module.is(op, "func.func") && one_block(op))
         .collect()
 }
 

@@ -16,7 +16,7 @@ use raddle_dialect::diag::{Diagnostic, Diagnostics};
 use raddle_dialect::ir::Context;
 
 use super::mapping::data_type;
-use super::program::{Op, Program, Slot};
+use super::program::{Op, Program, Slot, SubBlock};
 use super::tables::tensor_type;
 use super::value::{Number, Value};
 
@@ -48,7 +48,7 @@ pub(super) fn take(
         return Ok(None);
     };
     let last = main.ops.len().saturating_sub(1);
-    recognise(cx, main, startup, &block)
+    recognise(cx, main, startup, block)
         .map(Some)
         .map_err(|reason| {
             diagnostics.push(
@@ -69,11 +69,11 @@ fn recognise(
     cx: &Context,
     main: &mut Program,
     startup: &mut Program,
-    block: &[Op],
+    block: SubBlock,
 ) -> Result<Merge, String> {
     let counter = Counter::find(main)?;
     let microbatches = counter.check(main, startup)?;
-    let sums = reset(block)?;
+    let sums = reset(&block.ops)?;
     starts_at_zero(startup, &sums)?;
     let mut adds = BTreeMap::new();
     let counted = main.ops.len() - 4;
@@ -100,8 +100,9 @@ fn recognise(
             }
         }
     }
-    reads_globals_only(main, startup, block)?;
+    reads_globals_only(main, startup, &block.ops)?;
     let ops = block
+        .ops
         .iter()
         .map(|op| match op.kind.as_str() {
             "set_value" => zeros(cx, main, op),
@@ -126,7 +127,13 @@ fn recognise(
         .retain(|op| !counter.names().iter().any(|name| mentions(op, name)));
     Ok(Merge {
         microbatches,
-        optimizer: main.with_ops(ops, first),
+        optimizer: main.inner(
+            SubBlock {
+                vars: block.vars,
+                ops,
+            },
+            first,
+        ),
     })
 }
 
@@ -380,4 +387,121 @@ fn zeros(cx: &Context, main: &Program, op: &Op) -> Result<Op, String> {
         attrs,
         is_target: op.is_target,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::super::program::Var;
+    use super::*;
+
+    fn decode(cx: &Context, kind: &str) -> Program {
+        let path = format!(
+            "{}/../lit-tests/data/paddle/pipeline/ZBH1_pp2_mp1_dp1_L2_m4_vpp1_rank1.{kind}.pdprog.gz",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let bytes = std::fs::read(path).unwrap();
+        let mut out = Vec::new();
+        let mut reader = flate2::read::GzDecoder::new(&bytes[..]);
+        reader.read_to_end(&mut out).unwrap();
+        Program::decode(cx, kind, &out, &mut Diagnostics::new()).expect("a program")
+    }
+
+    /// Takes the merging out of a changed pair of programs; else says why not.
+    fn taken(change: impl FnOnce(&mut Program, &mut Program)) -> Result<(Program, Merge), String> {
+        let cx = Context::new();
+        let (mut main, mut startup) = (decode(&cx, "main"), decode(&cx, "startup"));
+        change(&mut main, &mut startup);
+        let mut diagnostics = Diagnostics::new();
+        match take(&cx, &mut main, &mut startup, &mut diagnostics) {
+            Ok(merge) => Ok((main, merge.expect("a block"))),
+            Err(()) => Err(diagnostics.iter().map(|d| d.message.clone()).collect()),
+        }
+    }
+
+    fn block(program: &mut Program) -> &mut Vec<Op> {
+        &mut program.sub_block.as_mut().expect("a block").ops
+    }
+
+    #[test]
+    fn a_real_program_has_it() {
+        let (main, merge) = taken(|_, _| {}).unwrap();
+        assert_eq!(merge.microbatches, 4);
+        let kind = |ops: &[Op], kind| ops.iter().filter(|op| op.kind == kind).count();
+        assert_eq!(kind(&main.ops, ACCUMULATE), 9);
+        assert_eq!(kind(&merge.optimizer.ops, "fill_constant"), 9);
+        assert_eq!(kind(&merge.optimizer.ops, "set_value"), 0);
+        assert!(main.ops.iter().all(|op| op.kind != "increment"));
+    }
+
+    #[test]
+    fn variables_of_the_block_are_its_own() {
+        let (main, merge) = taken(|main, _| {
+            let mut desc = main.var("linear_2.b_0").unwrap().desc.clone();
+            desc.persistable = None;
+            let block = main.sub_block.as_mut().unwrap();
+            let name = "scaled".to_owned();
+            block.vars.push(Var { name, desc });
+            let mut scale = block.ops[0].clone();
+            scale.outputs[0].args = vec!["scaled".into()];
+            block.ops.insert(1, scale);
+        })
+        .unwrap();
+        assert!(merge.optimizer.var("scaled").is_some() && main.var("scaled").is_none());
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let refused = |what: &str, change: fn(&mut Program, &mut Program)| {
+            let why = taken(change).err().expect(what);
+            assert!(why.contains(what), "{why}");
+        };
+        refused("uses its counter, too", |main, _| {
+            let increment = main.ops[main.ops.len() - 4].clone();
+            main.ops.insert(0, increment);
+        });
+        refused("its counter does not start at 0", |_, startup| {
+            for op in &mut startup.ops {
+                if mentions(op, "gradient_merge_step") {
+                    for (name, value) in &mut op.attrs {
+                        if name == "str_value" {
+                            *value = Value::Str(b"1.0".to_vec());
+                        }
+                    }
+                }
+            }
+        });
+        refused("is added to 2 times in a micro-batch", |main, _| {
+            let add = main
+                .ops
+                .iter()
+                .find(|op| op.output("Out") == ["linear_2.b_0@GRAD@MERGE"]);
+            let add = add.unwrap().clone();
+            main.ops.insert(29, add);
+        });
+        refused("other than to add to it", |main, _| {
+            let gelu = main.ops.iter_mut().find(|op| op.kind == "gelu").unwrap();
+            gelu.inputs[0].args = vec!["linear_2.b_0@GRAD@MERGE".into()];
+        });
+        refused("after it was reset", |main, _| {
+            let scale = block(main)[0].clone();
+            block(main).push(scale);
+        });
+        refused("is not set to zero as a whole", |main, _| {
+            let last = block(main).last_mut().unwrap();
+            for (name, value) in &mut last.attrs {
+                if name == "values" {
+                    *value = Value::Scalars(vec![Number::Float64(1.0)]);
+                }
+            }
+        });
+        refused("which belongs to one micro-batch", |main, _| {
+            block(main)[0].inputs.last_mut().unwrap().args = vec!["tmp_0".into()];
+        });
+        refused("its condition is not", |main, _| {
+            let at = main.ops.len() - 2;
+            main.ops[at].inputs[0].args = vec!["gradient_merge_k".into()];
+        });
+    }
 }

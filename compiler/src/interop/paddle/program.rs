@@ -21,12 +21,21 @@ pub(super) struct Program {
     pub ops: Vec<Op>,
     /// What else the message holds.
     pub header: Header,
-    /// The ops of its second block, if there is one; see [`gradient_merge`](super::gradient_merge).
-    pub sub_block: Option<Vec<Op>>,
+    /// Its second block, if there is one; see [`gradient_merge`](super::gradient_merge).
+    pub sub_block: Option<SubBlock>,
     /// The position of the first op, as locations count.
     first: usize,
     index: HashMap<String, usize, FxBuildHasher>,
     read: HashSet<String, FxBuildHasher>,
+}
+
+/// A block that an op of the first one runs.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct SubBlock {
+    /// Variables of its own.
+    pub vars: Vec<Var>,
+    /// Ops in order.
+    pub ops: Vec<Op>,
 }
 
 /// What a program carries besides variables and ops.
@@ -119,13 +128,20 @@ impl Program {
         };
         program.take_block(cx, block, diagnostics);
         if let (Some(block), true) = (blocks.next(), conditional) {
+            let at = cx.file_loc(file, 1, 1);
+            let vars = block.vars.into_iter().filter_map(|desc| {
+                let name = text(&desc.name, "variable name", at, diagnostics)?;
+                Some(Var { name, desc })
+            });
+            let vars = vars.collect();
             let first = program.ops.len();
             let ops = block.ops.into_iter().enumerate();
             let ops = ops.filter_map(|(index, desc)| {
                 let at = program.loc(cx, first + index);
                 take_op(desc, at, diagnostics)
             });
-            program.sub_block = Some(ops.collect());
+            let ops = ops.collect();
+            program.sub_block = Some(SubBlock { vars, ops });
         }
         (diagnostics.len() == before).then_some(program)
     }
@@ -154,16 +170,21 @@ impl Program {
         }
     }
 
-    /// The same variables with other ops, the first of which is the file's op number `first`.
-    pub(super) fn with_ops(&self, ops: Vec<Op>, first: usize) -> Self {
-        let inputs = ops.iter().flat_map(|op| &op.inputs);
-        Self {
+    /// The program of a block inside this one, which sees this one's variables; its first op is the file's op number `first`.
+    pub(super) fn inner(&self, block: SubBlock, first: usize) -> Self {
+        let inputs = block.ops.iter().flat_map(|op| &op.inputs);
+        let mut inner = Self {
             read: inputs.flat_map(|slot| slot.args.iter().cloned()).collect(),
-            ops,
             first,
             sub_block: None,
             ..self.clone()
+        };
+        inner.ops = block.ops;
+        for var in block.vars {
+            inner.index.insert(var.name.clone(), inner.vars.len());
+            inner.vars.push(var);
         }
+        inner
     }
 
     /// Where an op is: its position, counted from 1, stands for the line. Those of a second block follow those of the first.

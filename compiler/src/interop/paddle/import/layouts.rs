@@ -17,7 +17,8 @@ use raddle_dialect::mesh::Mesh;
 use rustc_hash::FxBuildHasher;
 
 use super::super::form::{NAME, TIED};
-use super::rules::{Facts, Node, State, product_columns};
+use super::product::product_columns;
+use super::rules::{Facts, Node, State};
 use super::{function, layout_attr, slices};
 
 /// What to infer.

@@ -5,6 +5,7 @@ mod function;
 mod globals;
 mod layouts;
 mod pipeline;
+mod product;
 mod record;
 mod rules;
 mod slices;
