@@ -441,47 +441,61 @@ fn lanes_that_do_not_wait_for_each_other_are_found() {
     assert!(kinds.contains(&FindingKind::Race), "{kinds:?}");
 }
 
-/// Every op, activation, type, layout and shape with each other, on both paths: `cargo xtask kernels --full` runs it.
-#[test]
-#[ignore = "takes long"]
-fn the_whole_product() {
-    let shapes = SHAPES.into_iter().chain(super::SHAPES);
-    for (m, n, k) in shapes {
+/// Every op, activation, layout and shape with each other, on both paths, for one type of the inputs:
+/// `cargo xtask kernels --full` runs it for each.
+fn check_whole_product(element: ElementType) {
+    for (m, n, k) in SHAPES.into_iter().chain(super::SHAPES) {
         for (layout, (a, b)) in LAYOUTS.into_iter().enumerate() {
-            for element in ElementType::ALL {
-                for activation in Activation::ALL {
-                    for output in [element, ElementType::F32] {
-                        let forward = KernelDescription {
-                            activation,
-                            output,
-                            ..forward(element, (m, n, k), layout)
-                        };
-                        let input_gradient = KernelDescription {
-                            op: KernelOp::InputGradient,
-                            bias: None,
-                            auxiliary: false,
-                            ..forward
-                        };
-                        check_everywhere(&forward);
-                        check_everywhere(&input_gradient);
-                    }
+            for activation in Activation::ALL {
+                for output in [element, ElementType::F32] {
+                    let forward = KernelDescription {
+                        activation,
+                        output,
+                        ..forward(element, (m, n, k), layout)
+                    };
+                    let input_gradient = KernelDescription {
+                        op: KernelOp::InputGradient,
+                        bias: None,
+                        auxiliary: false,
+                        ..forward
+                    };
+                    check_everywhere(&forward);
+                    check_everywhere(&input_gradient);
                 }
-                for accumulate in [false, true] {
-                    for bias in [None, Some(ElementType::F32)] {
-                        check_everywhere(&KernelDescription {
-                            op: KernelOp::WeightGradient,
-                            output: ElementType::F32,
-                            a,
-                            b,
-                            bias,
-                            accumulate,
-                            ..KernelDescription::product(element, m, n, k)
-                        });
-                    }
+            }
+            for accumulate in [false, true] {
+                for bias in [None, Some(ElementType::F32)] {
+                    check_everywhere(&KernelDescription {
+                        op: KernelOp::WeightGradient,
+                        output: ElementType::F32,
+                        a,
+                        b,
+                        bias,
+                        accumulate,
+                        ..KernelDescription::product(element, m, n, k)
+                    });
                 }
             }
         }
     }
+}
+
+#[test]
+#[ignore = "takes long"]
+fn the_whole_product_bf16() {
+    check_whole_product(ElementType::Bf16);
+}
+
+#[test]
+#[ignore = "takes long"]
+fn the_whole_product_f16() {
+    check_whole_product(ElementType::F16);
+}
+
+#[test]
+#[ignore = "takes long"]
+fn the_whole_product_f32() {
+    check_whole_product(ElementType::F32);
 }
 
 fn check_everywhere(kernel: &KernelDescription) {
