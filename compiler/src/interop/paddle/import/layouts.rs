@@ -19,7 +19,7 @@ use rustc_hash::FxBuildHasher;
 use super::super::form::{NAME, TIED};
 use super::product::product_columns;
 use super::rules::{Facts, Node, State};
-use super::{function, layout_attr, slices};
+use super::{function, layout_attr, slices, sums};
 
 /// What to infer.
 pub(super) struct Request<'a> {
@@ -289,8 +289,14 @@ impl Request<'_> {
         layouts: &[Vec<State>],
     ) {
         let cx = rw.module().cx().clone();
-        let layout = |states: &[State], rank: usize| {
+        let sums = sums::reduced_axes(rw.module(), self.class);
+        let layout = |states: &[State], rank: usize, reduced: &[String]| {
             let mut dims = vec![Vec::new(); rank];
+            let axes = self.mesh.axes().iter().zip(states);
+            let partial = axes
+                .filter(|(axis, state)| !matches!(state, State::Cut(_)) && reduced.contains(axis))
+                .map(|(axis, _)| axis.as_str())
+                .collect();
             for (axis, state) in self.mesh.axes().iter().zip(states) {
                 if let State::Cut(dim) = state
                     && let Some(dim) = dims.get_mut(*dim)
@@ -298,10 +304,12 @@ impl Request<'_> {
                     dim.push(axis.as_str());
                 }
             }
-            layout_attr(&cx, dims)
+            layout_attr(&cx, dims, partial)
         };
         for (global, states) in globals.iter().zip(layouts) {
-            rw.set_attr(global.op, "layout", Some(layout(states, global.rank)));
+            let reduced = sums.get(&global.name).map_or(&[][..], |axes| axes);
+            let layout = layout(states, global.rank, reduced);
+            rw.set_attr(global.op, "layout", Some(layout));
         }
         let args = rw.module().attr(step, "arg_attrs");
         let Some(args) = args.and_then(|a| cx.as_array(a)) else {
@@ -312,7 +320,7 @@ impl Request<'_> {
             .iter()
             .zip(inputs.iter().zip(input_ranks))
             .map(|(&arg, (states, &rank))| {
-                cx.dict_with(arg, "dist.layout", Some(layout(states, rank)))
+                cx.dict_with(arg, "dist.layout", Some(layout(states, rank, &[])))
             })
             .collect();
         rw.set_attr(step, "arg_attrs", Some(cx.array(&args)));

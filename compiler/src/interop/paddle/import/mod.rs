@@ -10,6 +10,7 @@ mod record;
 mod rules;
 mod slices;
 mod slots;
+mod sums;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -312,7 +313,10 @@ impl Importer<'_, '_> {
                 ("sym_name", cx.string(&global.name)),
                 ("kind", cx.string(kind)),
                 ("type", cx.type_attr(global.ty)),
-                ("layout", layout_attr(&cx, vec![Vec::new(); rank])),
+                (
+                    "layout",
+                    layout_attr(&cx, vec![Vec::new(); rank], Vec::new()),
+                ),
             ];
             if kind == "state" {
                 let of = global.of.as_deref().unwrap_or_default();
@@ -428,13 +432,13 @@ fn ranks_attr(cx: &Context, mesh: &Mesh, set: &RankSet) -> Attr {
     cx.array(&boxes)
 }
 
-/// `#dist.layout` with these axes per dimension.
-fn layout_attr(cx: &Context, dims: Vec<Vec<&str>>) -> Attr {
+/// `#dist.layout` with these axes per dimension, and those over which the value is a partial sum.
+fn layout_attr(cx: &Context, dims: Vec<Vec<&str>>, partial: Vec<&str>) -> Attr {
     let dims = dims.into_iter();
     let dims = dims.map(|axes| axes.into_iter().map(|a| cx.ident(a)).collect());
     cx.attr(raddle_dialect::ir::AttrData::Layout(LayoutData {
         dims: dims.collect(),
-        partial: Box::default(),
+        partial: partial.into_iter().map(|a| cx.ident(a)).collect(),
     }))
 }
 
