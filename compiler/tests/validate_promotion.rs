@@ -35,7 +35,7 @@ fn every_window_with_every_clip() {
                 &build(&spec),
                 Options {
                     steps: 2,
-                    ..Options::new(1)
+                    ..Options::exact(1)
                 },
             );
             assert!(found.is_empty(), "{spec:?}: {found:#?}");
@@ -57,7 +57,7 @@ fn every_optimizer_in_every_window() {
             };
             let options = Options {
                 steps: 2,
-                ..Options::new(3)
+                ..Options::exact(3)
             };
             let found = differences(&build(&spec), options);
             assert!(found.is_empty(), "{spec:?}: {found:#?}");

@@ -28,8 +28,8 @@ pub fn differences(module: &Verified, options: Options) -> Vec<String> {
 /// Programs of every kind, with tensors as small as they can be.
 pub fn specs() -> impl Strategy<Value = Spec> {
     let mesh = (
-        1..3i64,
-        prop_oneof![4 => Just(2i64), 1 => Just(3), 1 => Just(4)],
+        prop_oneof![2 => Just(1i64), 1 => Just(2)],
+        prop_oneof![6 => Just(2i64), 1 => Just(3), 1 => Just(4)],
         any::<bool>(),
         prop_oneof![8 => Just((1usize, 1usize)), 1 => Just((2, 1)), 1 => Just((2, 2)), 1 => Just((1, 2))],
     );
@@ -71,7 +71,7 @@ pub fn specs() -> impl Strategy<Value = Spec> {
         reduction,
         prop_oneof![3 => Just(1i64), 1 => Just(2)],
     );
-    let layers = prop_oneof![3 => Just(1usize), 2 => Just(2), 1 => Just(3)];
+    let layers = prop_oneof![4 => Just(1usize), 2 => Just(2), 1 => Just(3)];
     let model = (layers, mesh, shape, amp, stored);
     (model, update, any::<[bool; 9]>()).prop_map(|(model, update, flags)| {
         let (layers, (dp, mp, sequence_parallel, (stages, chunks)), shape, amp, stored) = model;
