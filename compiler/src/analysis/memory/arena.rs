@@ -146,7 +146,7 @@ mod tests {
             let layout = place(&all);
             for (i, a) in all.iter().enumerate() {
                 let at = layout.offsets[i].unwrap();
-                prop_assert!(at % ALIGNMENT_BYTES == 0 && at + a.bytes <= layout.size_bytes);
+                prop_assert!(at.is_multiple_of(ALIGNMENT_BYTES) && at + a.bytes <= layout.size_bytes);
                 for (j, b) in all.iter().enumerate().skip(i + 1) {
                     let other = layout.offsets[j].unwrap();
                     let together = a.from <= b.to && b.from <= a.to;

@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         let refused = |what: &str, change: fn(&mut Program, &mut Program)| {
-            let why = taken(change).err().expect(what);
+            let why = taken(change).expect_err(what);
             assert!(why.contains(what), "{why}");
         };
         refused("uses its counter, too", |main, _| {
