@@ -148,7 +148,7 @@ fn paddles_pipelines_are_clean() {
 #[test]
 fn promoted_and_partitioned_models_are_clean() {
     use raddle_compiler::generate::{Model, Norm, Spec as ModelSpec, generate};
-    for microbatches in [1, 2] {
+    for (microbatches, clip) in [(1, "global-norm"), (2, "global-norm"), (2, "norm")] {
         let spec = ModelSpec {
             model: Model::Gpt,
             layers: 4,
@@ -164,12 +164,12 @@ fn promoted_and_partitioned_models_are_clean() {
         };
         let module = generate(&raddle_dialect::ir::Context::new(), &spec).expect("a model");
         let module = programs::checked(module);
-        let (jobs, said) = run(
-            module,
-            "builtin.module(append-backward{clip=norm},promote-linear,infer-stages{stages=4},split-backward,partition-stages{chunks=2})",
+        let pipeline = format!(
+            "builtin.module(append-backward{{clip={clip}}},promote-linear,infer-stages{{stages=4}},split-backward,partition-stages{{chunks=2}})"
         );
+        let (jobs, said) = run(module, &pipeline);
         assert!(said.iter().any(|d| d.message.starts_with("promoted")));
-        assert_eq!(wrong(&jobs), [""; 0], "{microbatches}");
+        assert_eq!(wrong(&jobs), [""; 0], "{microbatches} {clip}");
     }
 }
 

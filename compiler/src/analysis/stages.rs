@@ -4,7 +4,7 @@
 //! forward op that it is the gradient of: `matmul_grad %x, %w, %d` that of `matmul %x, %w`. An op of another name has as its anchor the
 //! last forward op that reads one of its forward operands and comes no later than the anchors of the gradients that it reads, since a
 //! backward pass goes through the forward pass from its end. What it reads from other backward ops comes from its own stage or a later
-//! one, so it is never in a later stage than those.
+//! one, so it is never in a later stage than those. A backward op that reads neither, such as a load, goes where it is read.
 
 use raddle_dialect::diag::Diagnostic;
 use raddle_dialect::ir::{Ident, OpId, ValueId};
@@ -228,12 +228,32 @@ impl Stages {
             let bound = gradients.filter_map(|s| self.of[s]).min();
             let own = anchors.get(at).and_then(|a| self.of[a]);
             let stage = match (own, bound) {
-                (Some(own), Some(bound)) => own.min(bound),
-                (own, bound) => own.or(bound).unwrap_or(self.count - 1),
+                (Some(own), Some(bound)) => Some(own.min(bound)),
+                (own, bound) => own.or(bound),
             };
-            self.of[at] = label.or(Some(stage));
+            self.of[at] = label.or(stage);
         }
+        self.rise(step);
         self.sink(step, labels, &anchors);
+    }
+
+    /// A backward op that reads nothing that has a stage goes to the latest stage that reads it, as the load of a sum of gradients goes to
+    /// the op that adds to it; to the last stage if none does.
+    fn rise(&mut self, step: &Step) {
+        let module = step.module;
+        for at in (0..step.ops.len()).rev() {
+            if self.of[at].is_some() || step.roles[at] != Role::Backward || step.free[at] {
+                continue;
+            }
+            let mut latest = None;
+            for result in module.results(step.ops[at]) {
+                let readers = module
+                    .uses(result)
+                    .filter_map(|u| self.of[step.position(u.op)?]);
+                latest = latest.max(readers.max());
+            }
+            self.of[at] = Some(latest.unwrap_or(self.count - 1));
+        }
     }
 
     /// What only changes the form of a gradient goes to the stage that reads it: the gradient itself is often read there as well, and need

@@ -186,6 +186,63 @@ fn promoted_biases_before_and_after() {
     }
 }
 
+/// The norm of promoted biases is broadcast from the one class to the other, each of which is cut by what its own ops read.
+#[test]
+fn promoted_norms_meet_across_classes() {
+    for microbatches in [1, 2] {
+        let spec = Spec {
+            mesh: vec![("dp".into(), 2), ("mp".into(), 2)],
+            batch: 4,
+            microbatches,
+            ..gpt()
+        };
+        let trained = passed(forward(&spec), "append-backward{clip=global-norm}");
+        let pipeline = "promote-linear,infer-stages{stages=4},split-backward,partition-stages{chunks=2},verify-collectives";
+        let after = passed(trained.clone(), pipeline);
+        let report = hold(&bundle(&trained), &bundle(&after), Options::new(8));
+        assert!(report.passed(), "{microbatches}: {:#?}", report.failures);
+    }
+}
+
+/// After `fuse-linear` a gradient is added up by a load, a fused op and a store: the sum is where the store is.
+#[test]
+fn fused_sums_of_gradients_stay_on_their_stages() {
+    let spec = Spec {
+        mesh: vec![("dp".into(), 2), ("mp".into(), 2)],
+        sequence_parallel: SequenceParallel::On,
+        microbatches: 2,
+        batch: 4,
+        tied: Tied::Yes,
+        ..gpt()
+    };
+    let trained = passed(
+        forward(&spec),
+        "append-backward{clip=global-norm},promote-linear,fuse-linear",
+    );
+    let fused = |op| {
+        trained.is(op, "dist.fused_linear_grad")
+            && trained
+                .operands(op)
+                .filter_map(|v| trained.defining_op(v))
+                .any(|source| {
+                    trained.is(source, "dist.load")
+                        && trained
+                            .symbol_attr(source, "global")
+                            .is_some_and(|g| g.ends_with("_grad"))
+                })
+    };
+    assert!(trained.walk(trained.root()).any(fused), "no sum is fused");
+    for (stages, chunks, split) in [(2, 1, false), (3, 1, true), (4, 2, true)] {
+        let cut = Cut {
+            stages,
+            chunks,
+            split,
+            placement: "loop",
+        };
+        keeps_its_meaning(&trained, &cut, 9);
+    }
+}
+
 #[test]
 fn amp_with_found_infs_across_stages() {
     let spec = Spec {

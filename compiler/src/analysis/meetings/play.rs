@@ -35,6 +35,7 @@ pub fn play(players: &[Option<&Calls>], crews: &Crews, job: Job) -> Result<(), C
         scheduled: job.is_scheduled(),
         at: vec![0; crews.len()],
         arrived: vec![Vec::new(); crews.groups()],
+        waiting: vec![false; crews.len()],
     };
     let mut going: Vec<Crew> = (0..crews.len()).rev().collect();
     while let Some(crew) = going.pop() {
@@ -54,6 +55,8 @@ struct Game<'a> {
     at: Vec<usize>,
     /// Per group, the crews that wait for the others.
     arrived: Vec<Vec<Crew>>,
+    /// Per crew, whether it is among those. A crew may be looked at twice: the other end of its send takes it along before its turn.
+    waiting: Vec<bool>,
 }
 
 impl Game<'_> {
@@ -79,6 +82,7 @@ impl Game<'_> {
                 Ok(())
             }
             With::To(_) | With::From(_) => self.meet_peer(crew, call, going),
+            With::Group(_) if self.waiting[crew] => Ok(()),
             With::Group(axes) => {
                 let group = self.crews.group(axes, crew);
                 if let Some(&first) = self.arrived[group].first()
@@ -89,9 +93,11 @@ impl Game<'_> {
                     return Err(Clash::Differ(self.stand(first), self.stand(crew)));
                 }
                 self.arrived[group].push(crew);
+                self.waiting[crew] = true;
                 if self.arrived[group].len() == self.crews.members(group).len() {
                     for member in std::mem::take(&mut self.arrived[group]) {
                         self.at[member] += 1;
+                        self.waiting[member] = false;
                         going.push(member);
                     }
                 }

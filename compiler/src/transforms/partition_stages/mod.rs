@@ -14,8 +14,11 @@
 //!
 //! Each rank class becomes one class for each rank of the pipeline axis, whatever the size of the other axes. Ops without a stage get
 //! one from what they read ([`analysis::stages`](crate::analysis::stages)). What crosses stages is sent from neighbour to neighbour
-//! ([`flow`]); the optimizer follows the parameters, and what it sums over stages is combined ([`shares`]); the rest is [`outline`].
+//! ([`flow`]); the optimizer follows the parameters, and what it sums over stages is combined ([`shares`]); the rest is [`outline`]. Where ranks of
+//! several classes meet in the optimizer, the classes are planned so that they meet on one stage ([`agree`]); if they meet nowhere, the
+//! program is refused.
 
+mod agree;
 mod emit;
 mod flow;
 mod functions;
@@ -27,7 +30,7 @@ mod ranks;
 mod shares;
 mod ties;
 
-use raddle_dialect::diag::Diagnostic;
+use raddle_dialect::diag::{Diagnostic, Severity};
 use raddle_dialect::ir::{Module, OpId, Rewriter};
 use raddle_dialect::mesh::Mesh;
 
@@ -35,9 +38,9 @@ pub use outline::{BackwardJobs, Outline, outline_jobs};
 
 use self::layout::Pipeline;
 use self::partition::Partition;
-use crate::analysis::jobs;
 use crate::analysis::stages::Stages;
 use crate::analysis::step::{Step, step_of};
+use crate::analysis::{jobs, meetings};
 use crate::pass::{Anchor, Failed, OptionDef, OptionKind, Pass, PassCx, PassDef};
 use crate::schedule::Placement;
 
@@ -132,16 +135,20 @@ impl Pass for PartitionStages {
             .map_err(|d| fail(cx, vec![*d]))?;
         extend_mesh(module, target, &pipeline);
         let spans = spans(module, &classes);
-        let mut tags = 0;
-        for (&class, stages) in classes.iter().zip(stages) {
-            let parts = Partition {
+        let cuts = classes.iter().zip(&stages);
+        let cuts: Vec<_> = cuts
+            .map(|(&class, stages)| Partition {
                 class,
+                stages,
                 pipeline: &pipeline,
                 spans: &spans,
-            }
-            .run(module, stages, &mut tags);
-            let parts = parts.map_err(|wrong| fail(cx, wrong))?;
-            let loc = module.loc(class);
+            })
+            .collect();
+        let plans = agree::plans(module, &cuts).map_err(|wrong| fail(cx, wrong))?;
+        let mut tags = 0;
+        for (cut, plan) in cuts.iter().zip(&plans) {
+            let parts = cut.write(module, plan, &mut tags);
+            let loc = module.loc(cut.class);
             cx.remark("R0640", loc, || {
                 format!(
                     "partitioned: {} stages on {} ranks along '{}'",
@@ -149,7 +156,7 @@ impl Pass for PartitionStages {
                 )
             });
             let mut rewriter = Rewriter::new(module);
-            rewriter.erase(class);
+            rewriter.erase(cut.class);
             for class in parts {
                 let outline = Outline {
                     class,
@@ -159,13 +166,30 @@ impl Pass for PartitionStages {
                 outline_jobs(&mut rewriter, &outline).map_err(|wrong| fail(cx, wrong))?;
             }
         }
-        checked(module).map_err(|wrong| fail(cx, wrong))
+        checked(module)
+            .and_then(|()| met(module, target))
+            .map_err(|wrong| fail(cx, wrong))
     }
 }
 
 /// The jobs go together.
 fn checked(module: &Module) -> Result<(), Vec<Diagnostic>> {
     let wrong = jobs::check(module);
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong),
+    }
+}
+
+/// The ranks of all classes come to the same collectives: each class is cut by what its own ops read, and where a collective of several
+/// classes landed on different stages, its ranks would wait for each other. What was wrong before shows here too.
+fn met(module: &Module, top: OpId) -> Result<(), Vec<Diagnostic>> {
+    let mut wrong = meetings::check(module, top);
+    wrong.retain(|d| d.severity == Severity::Error);
+    for diagnostic in &mut wrong {
+        let note = "found in the program as it is after 'partition-stages'";
+        diagnostic.notes.push((None, note.into()));
+    }
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(wrong),

@@ -16,20 +16,31 @@ use crate::analysis::jobs::{INPUT, LOSS, RESULT, VALUE, value_attrs};
 use crate::analysis::stages::Stages;
 use crate::analysis::step::{Role, Step};
 
-/// The functions of a class before it is cut.
-struct Functions {
-    step: OpId,
-    optimizer: Option<OpId>,
-    init: Option<OpId>,
+/// A function's ops outside the forward and backward passes.
+pub(super) struct Planned {
+    pub function: OpId,
+    emit: emit::Plan,
+    pub shares: Shares,
+}
+
+impl Planned {
+    fn of(function: OpId, region: &Region, owners: &mut Owners) -> Result<Self, Vec<Diagnostic>> {
+        let shares = Shares::of(region, owners)?;
+        Ok(Self {
+            function,
+            emit: emit::Plan::of(region, &shares),
+            shares,
+        })
+    }
 }
 
 /// Everything that is planned before a class is cut.
-struct Plan {
+pub(super) struct Plan {
     flow: Flow,
     /// The optimizer's ops in the step.
-    within: (emit::Plan, Shares),
+    pub within: Planned,
     /// Those in a function of its own, and `init`.
-    apart: Vec<(OpId, emit::Plan, Shares)>,
+    pub apart: Vec<Planned>,
     owners: Owners,
     results: Vec<(ValueId, usize, u32)>,
 }
@@ -37,6 +48,7 @@ struct Plan {
 /// A class on its way to one class for each pipeline rank.
 pub(super) struct Partition<'p> {
     pub class: OpId,
+    pub stages: &'p Stages,
     pub pipeline: &'p Pipeline,
     /// Axes along which the classes of the program differ.
     pub spans: &'p [String],
@@ -44,41 +56,31 @@ pub(super) struct Partition<'p> {
 
 impl Partition<'_> {
     /// Writes the classes after the one that they come from; gives them by pipeline rank.
+    pub fn write(&self, module: &mut Module, plan: &Plan, tags: &mut i64) -> Vec<OpId> {
+        let mut rewriter = Rewriter::new(module);
+        let classes = self.classes(&mut rewriter, plan);
+        self.write_step(&mut rewriter, plan, &classes, tags);
+        for apart in &plan.apart {
+            self.write_apart(&mut rewriter, apart, &classes, tags);
+        }
+        classes
+    }
+
+    /// Plans everything; `agreed` says where some of the optimizer's collectives have to run.
     ///
     /// # Errors
     /// Diagnostics for what cannot be partitioned.
-    pub fn run(
-        &self,
-        module: &mut Module,
-        stages: Stages,
-        tags: &mut i64,
-    ) -> Result<Vec<OpId>, Vec<Diagnostic>> {
-        let functions = Functions {
-            step: module
-                .find_symbol(self.class, "step")
-                .expect("the class has a step"),
-            optimizer: module.find_symbol(self.class, "optimizer"),
-            init: module.find_symbol(self.class, "init"),
-        };
-        let plan = self.plan(module, &functions, &stages)?;
-        let mut rewriter = Rewriter::new(module);
-        let classes = self.classes(&mut rewriter, &plan);
-        self.write_step(&mut rewriter, &functions, &plan, &classes, tags);
-        for (function, region, shares) in &plan.apart {
-            self.write_apart(&mut rewriter, *function, (region, shares), &classes, tags);
-        }
-        Ok(classes)
-    }
-
-    fn plan(
+    pub fn plan(
         &self,
         module: &Module,
-        functions: &Functions,
-        stages: &Stages,
+        agreed: &FxHashMap<OpId, Ranks>,
     ) -> Result<Plan, Vec<Diagnostic>> {
-        let step = Step::of(module, functions.step).expect("its stages are known");
-        check_stages(&step, stages, self.pipeline)?;
-        let flow = Flow::of(&step, stages, self.pipeline)?;
+        let step = module
+            .find_symbol(self.class, "step")
+            .expect("the class has a step");
+        let step = Step::of(module, step).expect("its stages are known");
+        check_stages(&step, self.stages, self.pipeline)?;
+        let flow = Flow::of(&step, self.stages, self.pipeline)?;
         let mut owners = owners(module, self.class, &flow);
         // Free ops of the step may be the optimizer's too.
         let ops =
@@ -91,11 +93,13 @@ impl Partition<'_> {
             homes: homes.collect(),
             count: self.pipeline.ranks,
             spans: self.spans,
+            agreed,
         };
-        let shares = Shares::of(&region, &mut owners)?;
-        let within = (emit::Plan::of(&region, &shares), shares);
+        let within = Planned::of(step.function, &region, &mut owners)?;
         let mut apart = Vec::new();
-        for function in [functions.optimizer, functions.init].into_iter().flatten() {
+        let init = module.find_symbol(self.class, "init");
+        let optimizer = module.find_symbol(self.class, "optimizer");
+        for function in [optimizer, init].into_iter().flatten() {
             let Some(step) = Step::of(module, function) else {
                 let message = "a function to be partitioned has to be a single block";
                 return Err(vec![Diagnostic::error(
@@ -110,13 +114,13 @@ impl Partition<'_> {
                 homes: FxHashMap::default(),
                 count: self.pipeline.ranks,
                 // What init broadcasts belongs to globals, which classes have alike.
-                spans: match functions.init == Some(function) {
+                spans: match init == Some(function) {
                     true => &[],
                     false => self.spans,
                 },
+                agreed,
             };
-            let shares = Shares::of(&region, &mut owners)?;
-            apart.push((function, emit::Plan::of(&region, &shares), shares));
+            apart.push(Planned::of(function, &region, &mut owners)?);
         }
         let results = flow.returned.iter().enumerate();
         let results = results.map(|(number, &(value, rank))| (value, number, rank));
@@ -190,16 +194,9 @@ impl Partition<'_> {
         cx.array(&sets)
     }
 
-    fn write_step(
-        &self,
-        rewriter: &mut Rewriter,
-        functions: &Functions,
-        plan: &Plan,
-        classes: &[OpId],
-        tags: &mut i64,
-    ) {
+    fn write_step(&self, rewriter: &mut Rewriter, plan: &Plan, classes: &[OpId], tags: &mut i64) {
         let cx = rewriter.cx().clone();
-        let loc = rewriter.loc(functions.step);
+        let loc = rewriter.loc(plan.within.function);
         let mut written: Vec<(OpId, BlockId)> = Vec::new();
         for &class in classes {
             let at = Position::End(rewriter.body(class));
@@ -212,14 +209,14 @@ impl Partition<'_> {
         }
         let mut locals = FxHashMap::default();
         let mut arguments: Vec<Vec<Attr>> = vec![Vec::new(); classes.len()];
-        let block = rewriter.body(functions.step);
+        let block = rewriter.body(plan.within.function);
         for index in 0..rewriter.args(block).len() {
             let value = rewriter.args(block)[index];
             let mut ranks = plan.flow.arguments[index].clone();
-            if let Some(needs) = plan.within.1.needs.get(&value) {
+            if let Some(needs) = plan.within.shares.needs.get(&value) {
                 ranks.extend(needs);
             }
-            let dict = value_attrs(rewriter, functions.step, "arg_attrs", index);
+            let dict = value_attrs(rewriter, plan.within.function, "arg_attrs", index);
             let mut dict = dict.unwrap_or(cx.empty_dict());
             if cx.dict_get(dict, VALUE).is_none() {
                 dict = cx.dict_with(dict, VALUE, Some(cx.string(&format!("arg{index}"))));
@@ -232,7 +229,7 @@ impl Partition<'_> {
                 arguments[rank as usize].push(dict);
             }
         }
-        let spread = Spread::of(rewriter, functions.step);
+        let spread = Spread::of(rewriter, plan.within.function);
         let mut emitter = Emitter {
             rewriter: &mut *rewriter,
             pipeline: self.pipeline,
@@ -250,7 +247,7 @@ impl Partition<'_> {
             .iter()
             .map(|&(value, number, rank)| (emitter.locals[&(value, rank)], number, rank))
             .collect();
-        emitter.shares(&plan.within.0, &plan.within.1);
+        emitter.shares(&plan.within.emit, &plan.within.shares);
         for (rank, &(function, _)) in written.iter().enumerate() {
             let own = returned.iter().filter(|r| r.2 as usize == rank);
             let own: Vec<_> = own
@@ -268,11 +265,11 @@ impl Partition<'_> {
     fn write_apart(
         &self,
         rewriter: &mut Rewriter,
-        function: OpId,
-        (region, shares): (&emit::Plan, &Shares),
+        apart: &Planned,
         classes: &[OpId],
         tags: &mut i64,
     ) {
+        let function = apart.function;
         let loc = rewriter.loc(function);
         let name = rewriter
             .symbol_name(function)
@@ -308,7 +305,7 @@ impl Partition<'_> {
             role: (kind != "init").then_some(Role::Optimizer),
             spread: &spread,
         };
-        emitter.shares(region, shares);
+        emitter.shares(&apart.emit, &apart.shares);
         for (function, _) in written {
             functions::finish(rewriter, function, &[], &[]);
         }

@@ -119,6 +119,8 @@ pub(super) struct Region<'m> {
     pub count: u32,
     /// Axes along which rank classes differ.
     pub spans: &'m [String],
+    /// Where collectives have to run so that those of all classes meet.
+    pub agreed: &'m FxHashMap<OpId, Ranks>,
 }
 
 impl Region<'_> {
@@ -415,6 +417,7 @@ fn placed(region: &Region, shares: &mut Shares, op: OpId, effects: Effects) -> S
         return share;
     }
     let whereabouts = match (common, largest.1) {
+        _ if region.agreed.contains_key(&op) => Whereabouts::At(region.agreed[&op].clone()),
         (Some(common), _) if !common.is_empty() => Whereabouts::At(common),
         // No rank has all: the others send it to who has most.
         (_, Some(largest)) => Whereabouts::At(largest),
