@@ -188,7 +188,7 @@ proptest! {
         let placement = if v { "v" } else { "loop" };
         let pipeline = format!("{infer}{split}partition-stages{{chunks={chunks} placement={placement}}}");
         let after = passed(trained.clone(), &pipeline);
-        let options = Options { steps: 2, ..Options::new(seed) };
+        let options = Options::new(seed);
         let report = hold(&bundle(&trained), &bundle(&after), options);
         prop_assert!(report.passed(), "{pipeline}: {:#?}\n{}", report.failures, graph.text(labels));
     }

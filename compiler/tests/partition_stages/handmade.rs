@@ -38,12 +38,8 @@ fn differences(module: &Verified, pipeline: &str, options: Options) -> Vec<Strin
     report.failures.iter().map(ToString::to_string).collect()
 }
 
-/// Two steps: these programs are large.
 fn options() -> Options {
-    Options {
-        steps: 2,
-        ..Options::new(3)
-    }
+    Options::new(3)
 }
 
 #[test]
