@@ -194,11 +194,15 @@ impl Line {
         kept
     }
 
-    /// The stage of every forward op of a step, by position. What only turns inputs into other inputs goes where it is read first.
+    /// The stage of every forward op of a step, by position. What only turns inputs into other inputs goes where it is read first,
+    /// unless its stage would then be left with nothing.
     pub fn stages(&self, step: &Step, cuts: &[usize]) -> Vec<Option<u32>> {
         let mut stages = vec![None; step.ops.len()];
+        let mut busy = vec![0usize; cuts.len() + 1];
         for (index, &at) in self.ops.iter().enumerate() {
-            stages[at] = Some(cuts.partition_point(|&cut| cut <= index) as u32);
+            let stage = cuts.partition_point(|&cut| cut <= index);
+            stages[at] = Some(stage as u32);
+            busy[stage] += 1;
         }
         let mut is_input = vec![false; step.ops.len()];
         for &at in &self.ops {
@@ -211,8 +215,13 @@ impl Line {
         let mut reader: Vec<Option<u32>> = vec![None; step.ops.len()];
         for &at in self.ops.iter().rev() {
             let labelled = step.module.attr(step.ops[at], STAGE).is_some();
-            if is_input[at] && !labelled {
-                stages[at] = reader[at].or(stages[at]);
+            if let (true, false, Some(from), Some(to)) =
+                (is_input[at], labelled, stages[at], reader[at])
+                && busy[from as usize] > 1
+            {
+                stages[at] = Some(to);
+                busy[from as usize] -= 1;
+                busy[to as usize] += 1;
             }
             for source in step.sources(at) {
                 reader[source] = match (reader[source], stages[at]) {
