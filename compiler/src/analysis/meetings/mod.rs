@@ -1,8 +1,8 @@
 //! Whether ranks meet: every rank of a group comes to the same collectives, in the same order, and every send to its receive.
 //!
 //! Ranks are not looked at one by one. Those whose programs, and whose partners' programs, are the same act alike and are one
-//! *crew* ([`crews`]); for each function the crews are played against each other once ([`play`]), which costs as much as reading
-//! their programs. Sends and receives that cross jobs, whose order only a schedule knows, are paired by tag ([`transfers`]).
+//! *crew* (`crews`); for each function the crews are played against each other once (`play`), which costs as much as reading
+//! their programs. Sends and receives that cross jobs, whose order only a schedule knows, are paired by tag (`transfers`).
 
 mod calls;
 mod crews;

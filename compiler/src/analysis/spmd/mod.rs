@@ -2,8 +2,8 @@
 //! taken twice, and gradients have the size that the loss gives them.
 //!
 //! What a value is along each mesh axis comes from [`layouts`](super::layouts). On top of it: collectives that fit their operand by
-//! form but not by sense ([`collectives`]), and constant factors on the way from a parameter's gradient to its optimizer
-//! ([`gradients`]). Every finding shows the values that led there, from where they became what they are ([`path`]).
+//! form but not by sense (`collectives`), and constant factors on the way from a parameter's gradient to its optimizer
+//! (`gradients`). Every finding shows the values that led there, from where they became what they are (`path`).
 
 mod collectives;
 mod gradients;

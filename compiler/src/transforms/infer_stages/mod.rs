@@ -6,7 +6,7 @@
 //! %2 = dist.matmul %1, %w1                              %2 = dist.matmul %1, %w1 {dist.stage = 1 : i64}
 //! ```
 //!
-//! The forward pass is cut where it is written: stage i is a stretch of its ops ([`cut`]). A stretch costs what its ops cost, forward and
+//! The forward pass is cut where it is written: stage i is a stretch of its ops (`cut`). A stretch costs what its ops cost, forward and
 //! backward, and what its neighbours are sent; the longest is made as short as it can be. Cuts are only made where fewer bytes are
 //! alive than nearby, so that no residual block is cut through while its sum is yet to come. Backward ops follow their
 //! forward ops, ops of the optimizer their gradients.

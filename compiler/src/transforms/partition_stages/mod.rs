@@ -14,8 +14,8 @@
 //!
 //! Each rank class becomes one class for each rank of the pipeline axis, whatever the size of the other axes. Ops without a stage get
 //! one from what they read ([`analysis::stages`](crate::analysis::stages)). What crosses stages is sent from neighbour to neighbour
-//! ([`flow`]); the optimizer follows the parameters, and what it sums over stages is combined ([`shares`]); the rest is [`outline`]. Where ranks of
-//! several classes meet in the optimizer, the classes are planned so that they meet on one stage ([`agree`]); if they meet nowhere, the
+//! (`flow`); the optimizer follows the parameters, and what it sums over stages is combined (`shares`); the rest is `outline`. Where ranks of
+//! several classes meet in the optimizer, the classes are planned so that they meet on one stage (`agree`); if they meet nowhere, the
 //! program is refused.
 
 mod agree;

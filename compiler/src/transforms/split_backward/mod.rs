@@ -11,8 +11,8 @@
 //!
 //! This is what zero-bubble schedules need (Qi et al., *Zero Bubble Pipeline Parallelism*, 2023, §2): B's result can be sent as
 //! soon as it is there, and W fills the gaps. Which op belongs where follows from what reads its results: first the seeds of B
-//! ([`sides`]), then everything that they depend on. Ops whose results fall on both sides are taken apart ([`apart`]), and the
-//! sides are found anew, so that what now only W needs goes there too. At last W is moved behind B ([`order`]).
+//! (`sides`), then everything that they depend on. Ops whose results fall on both sides are taken apart (`apart`), and the
+//! sides are found anew, so that what now only W needs goes there too. At last W is moved behind B (`order`).
 
 mod apart;
 mod contraction;
