@@ -46,8 +46,8 @@ impl Lowering<'_> {
 
     fn bundle(&mut self) -> Option<Bundle> {
         let module = self.module;
-        let top = module.body(module.root());
-        let Some(mesh) = module.block_ops(top).find(|&op| module.is(op, "dist.mesh")) else {
+        let top = module.root();
+        let Some(mesh) = module.members(top, "dist.mesh").next() else {
             let loc = module.loc(module.root());
             self.found.push(
                 Diagnostic::error("E0702", loc, "the module has no 'dist.mesh'").help(
@@ -70,13 +70,9 @@ impl Lowering<'_> {
                 .map(|&s| s as usize)
                 .collect(),
         };
-        let classes = module
-            .block_ops(top)
-            .filter(|&op| module.is(op, "builtin.module"));
+        let classes = module.members(top, "builtin.module");
         let classes = classes.map(|class| self.class(class)).collect();
-        let schedule = module
-            .block_ops(top)
-            .find(|&op| module.is(op, "dist.schedule"));
+        let schedule = module.members(top, "dist.schedule").next();
         Some(Bundle {
             version: VERSION,
             mesh,

@@ -52,6 +52,13 @@ pub enum Compute {
     Backward,
 }
 
+impl Compute {
+    /// A bit of its own, for sets of what a stage has done of a micro-batch.
+    pub const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
 /// Which tensor a transfer moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {

@@ -7,6 +7,8 @@ use raddle_dialect::TensorType;
 use raddle_dialect::ir::{Module, OpId, ValueId};
 use raddle_dialect::ops::Effects;
 
+use super::memory::value_bytes;
+
 /// What an op does.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Cost {
@@ -101,10 +103,7 @@ impl Rates {
 
 /// Size of a value on one rank in bytes; nothing for one of unknown size.
 pub fn bytes(module: &Module, value: ValueId) -> f64 {
-    let Ok(ty) = TensorType::of(module.cx(), module.ty(value)) else {
-        return 0.0;
-    };
-    ty.bytes().unwrap_or(0) as f64
+    value_bytes(module, value) as f64
 }
 
 fn flops(

@@ -17,13 +17,9 @@ pub const RESULT: &str = "dist.result";
 
 /// Checks all rank classes of a module; gives what is wrong.
 pub fn check(module: &Module) -> Vec<Diagnostic> {
-    let top = module.body(module.root());
     let mut found = Vec::new();
     let mut transfers = Transfers::default();
-    for class in module.block_ops(top) {
-        if !module.is(class, "builtin.module") {
-            continue;
-        }
+    for class in module.members(module.root(), "builtin.module") {
         check_values(module, class, &mut found);
         transfers.read(module, class, &mut found);
     }
@@ -37,11 +33,6 @@ pub fn value_attrs(module: &Module, function: OpId, list: &str, index: usize) ->
     dicts.get(index).copied()
 }
 
-fn functions(module: &Module, class: OpId) -> impl Iterator<Item = OpId> + '_ {
-    let ops = module.block_ops(module.body(class));
-    ops.filter(|&op| module.is(op, "func.func"))
-}
-
 fn check_values(module: &Module, class: OpId, found: &mut Vec<Diagnostic>) {
     let cx = module.cx();
     let named = |function, list, index| {
@@ -50,7 +41,7 @@ fn check_values(module: &Module, class: OpId, found: &mut Vec<Diagnostic>) {
         cx.as_str(cx.dict_get(dict, VALUE)?).filter(|_| !input)
     };
     let mut left: FxHashMap<&str, (OpId, Type)> = FxHashMap::default();
-    for function in functions(module, class) {
+    for function in module.members(class, "func.func") {
         let Some((_, results)) = module.function_type(function) else {
             continue;
         };
@@ -65,7 +56,7 @@ fn check_values(module: &Module, class: OpId, found: &mut Vec<Diagnostic>) {
             }
         }
     }
-    for function in functions(module, class) {
+    for function in module.members(class, "func.func") {
         if module.str_attr(function, "dist.kind") == Some("step") {
             continue;
         }
@@ -120,7 +111,7 @@ impl Transfers {
             return;
         };
         let index = self.classes.len();
-        for function in functions(module, class) {
+        for function in module.members(class, "func.func") {
             for op in module.walk(function) {
                 let ty = match module.name_str(op) {
                     "dist.send" => module.ty(module.operand(op, 0)),

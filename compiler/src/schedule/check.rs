@@ -16,19 +16,10 @@ impl<'a> Complete<'a> {
     }
 }
 
-const FORWARD: u8 = 1;
-const INPUT: u8 = 2;
-const WEIGHT: u8 = 4;
-const WHOLE: u8 = 8;
-
-fn bit(kind: Compute) -> u8 {
-    match kind {
-        Compute::Forward => FORWARD,
-        Compute::InputGrad => INPUT,
-        Compute::WeightGrad => WEIGHT,
-        Compute::Backward => WHOLE,
-    }
-}
+const FORWARD: u8 = Compute::Forward.bit();
+const INPUT: u8 = Compute::InputGrad.bit();
+const WEIGHT: u8 = Compute::WeightGrad.bit();
+const WHOLE: u8 = Compute::Backward.bit();
 
 /// Checks completeness and local order. A schedule without any backward is taken as forward-only.
 ///
@@ -98,7 +89,7 @@ fn check_op(
             .iter()
             .filter(|(i, _)| *i == at)
             .fold(0, |bits, (_, b)| bits | b);
-    let own = bit(op.kind);
+    let own = op.kind.bit();
     if now & own != 0 {
         return Err(ScheduleError::Twice { place, op });
     }

@@ -16,12 +16,13 @@
 
 use std::collections::BTreeMap;
 
+use raddle_bundle::FunctionKind;
 use raddle_dialect::ir::{Module, OpId, Rewriter, ValueId};
 use rustc_hash::FxHashSet;
 
 use crate::analysis::memory::arena::{Layout, place};
 use crate::analysis::memory::lifetimes::Lifetimes;
-use crate::analysis::memory::readers::{Job, JobKind, last, readers, value_name};
+use crate::analysis::memory::readers::{Job, last, readers, value_name};
 use crate::analysis::memory::{classes, functions};
 use crate::pass::{Anchor, Failed, Pass, PassCx, PassDef};
 use crate::transforms::overlap_comm::guard_frees;
@@ -53,7 +54,7 @@ impl Pass for PlanMemory {
                 let Some(job) = Job::of(module, function) else {
                     continue;
                 };
-                if job.kind != JobKind::Init {
+                if job.kind != FunctionKind::Init {
                     plan(module, function, &freed_by, cx);
                 }
             }

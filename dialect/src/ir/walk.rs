@@ -3,6 +3,19 @@
 use super::module::{Module, OpId};
 
 impl Module {
+    /// The ops of this name directly in an op's body, in order: the rank classes of a module, the functions of a class.
+    ///
+    /// # Panics
+    /// As [`Module::body`].
+    pub fn members<'a>(
+        &'a self,
+        op: OpId,
+        name: &'a str,
+    ) -> impl DoubleEndedIterator<Item = OpId> + 'a {
+        let ops = self.block_ops(self.body(op));
+        ops.filter(move |&member| self.is(member, name))
+    }
+
     /// `op` and everything inside it, each op before what it holds, in program order.
     pub fn walk(&self, op: OpId) -> Walk<'_> {
         Walk {

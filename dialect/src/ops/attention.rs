@@ -156,13 +156,7 @@ fn infer_attention_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     }
     same_dtype(cx, "q", "out")?;
     same_type(cx, "out", "dout")?;
-    let mut results = Vec::new();
-    for (operand, result) in [("q", "dq"), ("k", "dk"), ("v", "dv")] {
-        if cx.wants(result) {
-            results.push(cx.args.one(operand)?.clone());
-        }
-    }
-    Ok(results)
+    cx.gradients(&[("q", "dq"), ("k", "dk"), ("v", "dv")])
 }
 
 /// Labels of batch, heads, queries, keys and the two features.

@@ -71,8 +71,7 @@ pub(crate) fn verify_cover(v: &mut OpVerifier, mesh: &Mesh) {
         return;
     };
     let classes: Vec<OpId> = module
-        .block_ops(module.body(module.root()))
-        .filter(|&op| module.is(op, "builtin.module"))
+        .members(module.root(), "builtin.module")
         .filter(|&op| module.symbol_attr(op, "dist.mesh") == Some(name))
         .collect();
     if classes.is_empty() {

@@ -97,13 +97,7 @@ fn infer_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     let c = &infer_binary(cx)?[0];
     same_dtype(cx, "a", "dout")?;
     expect_shape("dout", cx.args.one("dout")?, &c.shape)?;
-    let mut results = Vec::new();
-    for (operand, result) in [("a", "da"), ("b", "db")] {
-        if cx.wants(result) {
-            results.push(cx.args.one(operand)?.clone());
-        }
-    }
-    Ok(results)
+    cx.gradients(&[("a", "da"), ("b", "db")])
 }
 
 fn layout_add_grad(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {

@@ -95,6 +95,18 @@ impl<'a> InferCx<'a> {
         self.count(result) > 0
     }
 
+    /// The types of those gradients that are there: each that of its operand. The pairs name operand and gradient, in the order
+    /// of the results.
+    ///
+    /// # Errors
+    /// `E0303` if an operand whose gradient is there is not.
+    pub fn gradients(&self, pairs: &[(&str, &str)]) -> Result<Vec<TensorType>, Error> {
+        let there = pairs.iter().filter(|(_, result)| self.wants(result));
+        there
+            .map(|(operand, _)| self.args.one(operand).cloned())
+            .collect()
+    }
+
     /// The type that the author gave a result whose type does not follow from the operands.
     ///
     /// # Errors

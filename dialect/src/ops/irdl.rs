@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::{ALL, AttrKind, Count, Group, OpDef};
+use super::{AttrKind, Count, Group, OpDef, definitions};
 
 /// The text of `dist.irdl.mlir`.
 pub fn irdl() -> String {
@@ -24,7 +24,7 @@ irdl.dialect @dist {
   }
 ",
     );
-    for def in ALL.iter().flat_map(|family| family.iter()) {
+    for def in definitions() {
         if def.dialect() == "dist" {
             operation(&mut text, def);
         }

@@ -193,13 +193,7 @@ fn infer_matmul_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     let c = product(cx, "a", "b")?;
     same_dtype(cx, "a", "dout")?;
     expect_shape("dout", cx.args.one("dout")?, &c.shape)?;
-    let mut results = Vec::new();
-    for (operand, result) in [("a", "da"), ("b", "db")] {
-        if cx.wants(result) {
-            results.push(cx.args.one(operand)?.clone());
-        }
-    }
-    Ok(results)
+    cx.gradients(&[("a", "da"), ("b", "db")])
 }
 
 /// The product of `x` and a weight of rank 2, in floats.

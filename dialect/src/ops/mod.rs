@@ -94,6 +94,16 @@ pub static ALL: &[&[OpDef]] = &[
     upstream::arith::OPS,
 ];
 
+/// Every registered op.
+pub fn definitions() -> impl Iterator<Item = &'static OpDef> {
+    ALL.iter().flat_map(|family| family.iter())
+}
+
+/// The op of this name.
+pub fn definition(name: &str) -> Option<&'static OpDef> {
+    definitions().find(|def| def.name == name)
+}
+
 /// Finds an op's definition by name.
 pub struct Registry {
     by_name: HashMap<Ident, &'static OpDef, FxBuildHasher>,
@@ -102,15 +112,8 @@ pub struct Registry {
 
 impl Registry {
     pub(crate) fn new(mut intern: impl FnMut(&str) -> Ident) -> Self {
-        let by_name = ALL
-            .iter()
-            .flat_map(|family| family.iter())
-            .map(|def| (intern(def.name), def))
-            .collect();
-        let mut dialects: Vec<_> = ALL
-            .iter()
-            .flat_map(|family| family.iter().map(OpDef::dialect))
-            .collect();
+        let by_name = definitions().map(|def| (intern(def.name), def)).collect();
+        let mut dialects: Vec<_> = definitions().map(OpDef::dialect).collect();
         dialects.sort_unstable();
         dialects.dedup();
         Self { by_name, dialects }

@@ -140,13 +140,7 @@ fn infer_layer_norm_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
         expect_float(name, cx.args.one(name)?)?;
         expect_shape(name, cx.args.one(name)?, rows)?;
     }
-    let mut results = Vec::new();
-    for (operand, result) in [("x", "dx"), ("scale", "dscale"), ("bias", "dbias")] {
-        if cx.wants(result) {
-            results.push(cx.args.one(operand)?.clone());
-        }
-    }
-    Ok(results)
+    cx.gradients(&[("x", "dx"), ("scale", "dscale"), ("bias", "dbias")])
 }
 
 /// The features are whole, and so are scale and bias.

@@ -74,13 +74,7 @@ fn infer_rms_norm_grad(cx: &InferCx) -> Result<Vec<TensorType>, Error> {
     same_type(cx, "x", "dy")?;
     expect_float("inverse_rms", cx.args.one("inverse_rms")?)?;
     expect_shape("inverse_rms", cx.args.one("inverse_rms")?, rows)?;
-    let mut results = Vec::new();
-    for (operand, result) in [("x", "dx"), ("scale", "dscale")] {
-        if cx.wants(result) {
-            results.push(cx.args.one(operand)?.clone());
-        }
-    }
-    Ok(results)
+    cx.gradients(&[("x", "dx"), ("scale", "dscale")])
 }
 
 fn layout_rms_norm(cx: &LayoutCx) -> Result<Vec<Layout>, Error> {

@@ -173,7 +173,7 @@ impl Plan {
         let mut done = vec![0u8; want];
         for op in ops() {
             let done = &mut done[op.stage.index() * self.microbatches + op.microbatch.index()];
-            let bit = bit(op.kind);
+            let bit = op.kind.bit();
             if *done & bit != 0 {
                 return fail(format!("does {op} twice"));
             }
@@ -216,19 +216,10 @@ pub fn words(list: &[Action]) -> String {
     text
 }
 
-const FORWARD: u8 = 1;
-const INPUT: u8 = 2;
-const WEIGHT: u8 = 4;
-const WHOLE: u8 = 8;
-
-fn bit(kind: Compute) -> u8 {
-    match kind {
-        Compute::Forward => FORWARD,
-        Compute::InputGrad => INPUT,
-        Compute::WeightGrad => WEIGHT,
-        Compute::Backward => WHOLE,
-    }
-}
+const FORWARD: u8 = Compute::Forward.bit();
+const INPUT: u8 = Compute::InputGrad.bit();
+const WEIGHT: u8 = Compute::WeightGrad.bit();
+const WHOLE: u8 = Compute::Backward.bit();
 
 fn misfit(what: String) -> Error {
     Error::op("E0552", what)

@@ -47,9 +47,7 @@ fn passes(out: &mut impl Write) -> io::Result<()> {
 
 /// The dialects that have registered ops.
 fn dialects() -> Vec<&'static str> {
-    let names: BTreeSet<_> = ops::ALL
-        .iter()
-        .flat_map(|family| family.iter())
+    let names: BTreeSet<_> = ops::definitions()
         .filter_map(|def| def.name.split_once('.'))
         .map(|(dialect, _)| dialect)
         .collect();

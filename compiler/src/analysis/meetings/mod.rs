@@ -52,10 +52,7 @@ impl Job<'_> {
 /// whose control flow hides the order.
 pub fn check(module: &Module, top: OpId) -> Vec<Diagnostic> {
     let mut meshes: BTreeMap<&str, Vec<OpId>> = BTreeMap::new();
-    for op in module.block_ops(module.body(top)) {
-        if !module.is(op, "builtin.module") {
-            continue;
-        }
+    for op in module.members(top, "builtin.module") {
         if let Some(mesh) = module.symbol_attr(op, "dist.mesh") {
             meshes.entry(mesh).or_default().push(op);
         }

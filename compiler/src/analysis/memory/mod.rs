@@ -26,13 +26,11 @@ pub fn functions(module: &Module, class: OpId) -> Vec<OpId> {
         let region = module.regions(op).first();
         region.is_some_and(|&region| module.blocks(region).count() == 1)
     };
-    let ops = module.block_ops(module.body(class));
-    ops.filter(|&op| module.is(op, "func.func") && one_block(op))
-        .collect()
+    let functions = module.members(class, "func.func");
+    functions.filter(|&op| one_block(op)).collect()
 }
 
 /// The rank classes of a module.
 pub fn classes(module: &Module) -> Vec<OpId> {
-    let ops = module.block_ops(module.body(module.root()));
-    ops.filter(|&op| module.is(op, "builtin.module")).collect()
+    module.members(module.root(), "builtin.module").collect()
 }

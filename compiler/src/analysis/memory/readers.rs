@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use raddle_bundle::FunctionKind;
 use raddle_dialect::ir::{Module, OpId};
 
 use super::functions;
@@ -13,55 +14,27 @@ use super::functions;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Job {
     /// What it does.
-    pub kind: JobKind,
+    pub kind: FunctionKind,
     /// Which stage.
     pub stage: i64,
-}
-
-/// What a function of a class is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum JobKind {
-    /// Forward and backward of everything.
-    Step,
-    /// Forward.
-    Forward,
-    /// The whole backward.
-    Backward,
-    /// What the stage before waits for.
-    BackwardB,
-    /// What only parameter gradients need.
-    BackwardW,
-    /// Once, after all micro-batches.
-    Optimizer,
-    /// Once, before training.
-    Init,
 }
 
 impl Job {
     /// What a function is, by `dist.kind` and `dist.stage`.
     pub fn of(module: &Module, function: OpId) -> Option<Self> {
-        let kind = match module.str_attr(function, "dist.kind")? {
-            "step" => JobKind::Step,
-            "forward" => JobKind::Forward,
-            "backward" => JobKind::Backward,
-            "backward_b" => JobKind::BackwardB,
-            "backward_w" => JobKind::BackwardW,
-            "optimizer" => JobKind::Optimizer,
-            "init" => JobKind::Init,
-            _ => return None,
-        };
+        let kind = FunctionKind::parse(module.str_attr(function, "dist.kind")?)?;
         let stage = module.i64_attr(function, "dist.stage").unwrap_or(0);
         Some(Self { kind, stage })
     }
 
     /// Whether it runs once per micro-batch.
     pub fn per_microbatch(self) -> bool {
-        !matches!(self.kind, JobKind::Optimizer | JobKind::Init)
+        !matches!(self.kind, FunctionKind::Optimizer | FunctionKind::Init)
     }
 
     /// Whether it has run when `later` does, in whatever order the schedule runs them.
     pub fn comes_before(self, later: Self) -> bool {
-        use JobKind::{Backward, BackwardB, BackwardW, Forward};
+        use FunctionKind::{Backward, BackwardB, BackwardW, Forward};
         if self == later {
             return true;
         }

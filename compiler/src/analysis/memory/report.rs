@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
+use raddle_bundle::FunctionKind;
 use raddle_dialect::TensorType;
 use raddle_dialect::ir::{Module, OpId};
 use raddle_dialect::mesh::{Mesh, RankSet};
@@ -14,7 +15,7 @@ use raddle_dialect::ops::schedule::Plan;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::lifetimes::Lifetimes;
-use super::readers::{Job, JobKind, readers, value_name};
+use super::readers::{Job, readers, value_name};
 use super::{classes, functions, value_bytes};
 use crate::schedule::{Action, Compute};
 
@@ -181,7 +182,7 @@ fn of_class(module: &Module, class: OpId, plan: Option<&Plan>) -> ClassMemory {
         counts: &counts,
         w_of_stage: played
             .iter()
-            .filter(|p| p.job.kind == JobKind::BackwardW)
+            .filter(|p| p.job.kind == FunctionKind::BackwardW)
             .map(|p| (p.job.stage, p))
             .collect(),
         held: HashMap::default(),
@@ -223,7 +224,7 @@ fn globals(module: &Module, class: OpId, memory: &mut ClassMemory) {
 
 fn played(module: &Module, function: OpId) -> Option<Played<'_>> {
     let job = Job::of(module, function)?;
-    if job.kind == JobKind::Init {
+    if job.kind == FunctionKind::Init {
         return None;
     }
     let block = module.body(function);
@@ -273,10 +274,10 @@ fn scheduled(
     let mut by_job: BTreeMap<(u8, i64), usize> = BTreeMap::new();
     for (index, function) in played.iter().enumerate() {
         let kind = match function.job.kind {
-            JobKind::Forward => 0,
-            JobKind::Backward => 1,
-            JobKind::BackwardB => 2,
-            JobKind::BackwardW => 3,
+            FunctionKind::Forward => 0,
+            FunctionKind::Backward => 1,
+            FunctionKind::BackwardB => 2,
+            FunctionKind::BackwardW => 3,
             _ => continue,
         };
         by_job.insert((kind, function.job.stage), index);
@@ -299,7 +300,9 @@ fn scheduled(
         let microbatch = op.microbatch.index();
         order.extend(jobs.into_iter().flatten().map(|job| (job, microbatch)));
     }
-    let optimizer = played.iter().position(|p| p.job.kind == JobKind::Optimizer);
+    let optimizer = played
+        .iter()
+        .position(|p| p.job.kind == FunctionKind::Optimizer);
     order.extend(optimizer.map(|index| (index, 0)));
     Some(order)
 }
@@ -307,8 +310,8 @@ fn scheduled(
 /// All forwards, then all backwards, then the optimizer.
 fn by_default(played: &[Played<'_>], microbatches: usize) -> Vec<(usize, usize)> {
     let phase = |kind| match kind {
-        JobKind::Step | JobKind::Forward => 0,
-        JobKind::Optimizer => 2,
+        FunctionKind::Step | FunctionKind::Forward => 0,
+        FunctionKind::Optimizer => 2,
         _ => 1,
     };
     let mut order = Vec::new();
@@ -319,7 +322,7 @@ fn by_default(played: &[Played<'_>], microbatches: usize) -> Vec<(usize, usize)>
         jobs.sort_by_key(|&index| {
             let Job { kind, stage } = played[index].job;
             let stage = if wanted == 1 { -stage } else { stage };
-            (stage, kind == JobKind::BackwardW)
+            (stage, kind == FunctionKind::BackwardW)
         });
         let times = if wanted == 2 { 1 } else { microbatches };
         for microbatch in 0..times {
@@ -367,7 +370,10 @@ impl<'a> Play<'a> {
         for &(name, bytes) in &function.data {
             self.hold(microbatch, name, bytes, ACTIVATION);
         }
-        let backward = matches!(function.job.kind, JobKind::Backward | JobKind::BackwardB);
+        let backward = matches!(
+            function.job.kind,
+            FunctionKind::Backward | FunctionKind::BackwardB
+        );
         let class = if backward { STASH } else { ACTIVATION };
         for &(name, bytes) in &function.leaves {
             self.hold(microbatch, name, bytes, class);
@@ -429,17 +435,17 @@ fn microbatch(played: &[Played<'_>], memory: &mut ClassMemory) {
     let mut by_w: FxHashSet<&str> = FxHashSet::default();
     for function in played {
         match function.job.kind {
-            JobKind::Backward | JobKind::BackwardB => {
+            FunctionKind::Backward | FunctionKind::BackwardB => {
                 by_backward.extend(function.reads.iter().copied())
             }
-            JobKind::BackwardW => by_w.extend(function.reads.iter().copied()),
+            FunctionKind::BackwardW => by_w.extend(function.reads.iter().copied()),
             _ => {}
         }
     }
     for function in played {
         for &(name, bytes) in &function.leaves {
             let read = by_backward.contains(name) || by_w.contains(name);
-            if function.job.kind == JobKind::Forward && read {
+            if function.job.kind == FunctionKind::Forward && read {
                 memory.microbatch_bytes += bytes;
             }
             if by_w.contains(name) {

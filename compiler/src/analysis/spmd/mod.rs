@@ -25,8 +25,8 @@ use super::layouts::{Finding, Layouts, Own};
 /// follows from it.
 pub fn check(module: &Module, top: OpId) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    for class in module.block_ops(module.body(top)) {
-        if module.is(class, "builtin.module") && module.attr(class, "dist.ranks").is_some() {
+    for class in module.members(top, "builtin.module") {
+        if module.attr(class, "dist.ranks").is_some() {
             check_class(module, class, &mut found);
         }
     }
@@ -44,10 +44,8 @@ struct Known<'m> {
 }
 
 fn check_class(module: &Module, class: OpId, found: &mut Vec<Diagnostic>) {
-    let functions = module
-        .block_ops(module.body(class))
-        .filter(|&op| module.is(op, "func.func"));
-    let known: Vec<Known> = functions
+    let known: Vec<Known> = module
+        .members(class, "func.func")
         // What is wrong with the mesh, the verifier says.
         .filter_map(|function| {
             let layouts = Layouts::of(module, function).ok()?;

@@ -51,11 +51,7 @@ pub struct Globals {
 impl Globals {
     /// Looks at what there is, and makes an empty `init` if there is none.
     pub fn new(rewriter: &mut Rewriter, step: &Step) -> Self {
-        let body = rewriter.body(step.class);
-        let functions: Vec<_> = rewriter
-            .block_ops(body)
-            .filter(|&op| rewriter.is(op, "func.func"))
-            .collect();
+        let functions: Vec<_> = rewriter.members(step.class, "func.func").collect();
         let is_init = |op: &OpId| rewriter.str_attr(*op, "dist.kind") == Some("init");
         let init = functions.iter().copied().find(is_init);
         let mut taken: FxHashSet<String> = rewriter

@@ -67,10 +67,7 @@ struct AppendBackward {
 impl Pass for AppendBackward {
     fn run(&self, module: &mut Module, target: OpId, cx: &mut PassCx) -> Result<(), Failed> {
         self.options.check(module.loc(target), cx)?;
-        let classes: Vec<_> = module
-            .block_ops(module.body(target))
-            .filter(|&op| module.is(op, "builtin.module"))
-            .collect();
+        let classes: Vec<_> = module.members(target, "builtin.module").collect();
         let mut found = false;
         let mut failed = false;
         let mut steps = Vec::new();

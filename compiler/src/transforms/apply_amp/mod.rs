@@ -80,10 +80,7 @@ struct ApplyAmp {
 
 impl Pass for ApplyAmp {
     fn run(&self, module: &mut Module, target: OpId, cx: &mut PassCx) -> Result<(), Failed> {
-        let classes: Vec<_> = module
-            .block_ops(module.body(target))
-            .filter(|&op| module.is(op, "builtin.module"))
-            .collect();
+        let classes: Vec<_> = module.members(target, "builtin.module").collect();
         let mut narrowed = false;
         for class in classes {
             narrowed |= self.class(module, class, cx)?;
@@ -100,10 +97,7 @@ impl Pass for ApplyAmp {
 
 impl ApplyAmp {
     fn class(&self, module: &mut Module, class: OpId, cx: &mut PassCx) -> Result<bool, Failed> {
-        let functions: Vec<_> = module
-            .block_ops(module.body(class))
-            .filter(|&op| module.is(op, "func.func"))
-            .collect();
+        let functions: Vec<_> = module.members(class, "func.func").collect();
         let kind = |op: OpId| module.str_attr(op, "dist.kind");
         let Some(&step) = functions.iter().find(|&&op| kind(op) == Some("step")) else {
             return Ok(false);

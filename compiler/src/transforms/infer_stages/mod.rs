@@ -55,8 +55,7 @@ struct InferStages {
 impl Pass for InferStages {
     fn run(&self, module: &mut Module, target: OpId, cx: &mut PassCx) -> Result<(), Failed> {
         let classes: Vec<_> = module
-            .block_ops(module.body(target))
-            .filter(|&op| module.is(op, "builtin.module"))
+            .members(target, "builtin.module")
             .filter_map(|class| step_of(module, class))
             .filter(|&step| !is_cut(module, step))
             .collect();

@@ -57,15 +57,8 @@ struct LowerToLinalg;
 
 impl Pass for LowerToLinalg {
     fn run(&self, module: &mut Module, target: OpId, cx: &mut PassCx) -> Result<(), Failed> {
-        let top = module.body(target);
-        let classes: Vec<_> = module
-            .block_ops(top)
-            .filter(|&op| module.is(op, "builtin.module"))
-            .collect();
-        let meshes: Vec<_> = module
-            .block_ops(top)
-            .filter(|&op| module.is(op, "dist.mesh"))
-            .collect();
+        let classes: Vec<_> = module.members(target, "builtin.module").collect();
+        let meshes: Vec<_> = module.members(target, "dist.mesh").collect();
         let mut externals = BTreeMap::new();
         let mut failed = false;
         for &class in &classes {
@@ -78,6 +71,7 @@ impl Pass for LowerToLinalg {
         for op in classes.into_iter().chain(meshes) {
             rewriter.erase(op);
         }
+        let top = rewriter.body(target);
         for (name, (inputs, results)) in externals {
             declare(&mut rewriter, top, &name, &inputs, &results);
         }
@@ -102,11 +96,7 @@ fn lower_class(
             return Err(Failed);
         }
     };
-    let body = module.body(class);
-    let functions: Vec<_> = module
-        .block_ops(body)
-        .filter(|&op| module.is(op, "func.func"))
-        .collect();
+    let functions: Vec<_> = module.members(class, "func.func").collect();
     let mut result = Ok(());
     for function in functions {
         let lowered = lower_function(module, class, function, &mesh, externals);

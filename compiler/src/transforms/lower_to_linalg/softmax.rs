@@ -31,18 +31,17 @@ fn without(e: &Emit, value: ValueId, dim: usize) -> Input {
 
 /// Maximum, and sum of the exponentials of what is below it, along a dimension.
 fn statistics(e: &mut Emit, x: ValueId, dim: usize) -> [ValueId; 2] {
-    let shape = e.shape(x);
-    let kept = others(shape.len(), dim);
-    let input = whole(e, x);
-    let max = e.einsum(
-        std::slice::from_ref(&input),
-        &shape,
-        &kept,
-        Reduction::Max,
-        |_, x| x[0],
-    );
+    let max = maximum(e, x, dim);
     let sum = exponentials(e, x, max, dim);
     [max, sum]
+}
+
+/// The maximum along a dimension.
+fn maximum(e: &mut Emit, x: ValueId, dim: usize) -> ValueId {
+    let shape = e.shape(x);
+    let kept = others(shape.len(), dim);
+    let inputs = [whole(e, x)];
+    e.einsum(&inputs, &shape, &kept, Reduction::Max, |_, x| x[0])
 }
 
 /// `Σ e^(x − max)` along a dimension.
@@ -130,13 +129,7 @@ pub(super) fn cross_entropy(e: &mut Emit, call: &Call) -> Outcome {
     let dim = shape.len() - 1;
     let input = whole(e, x);
     let kept = others(shape.len(), dim);
-    let max = e.einsum(
-        std::slice::from_ref(&input),
-        &shape,
-        &kept,
-        Reduction::Max,
-        |_, x| x[0],
-    );
+    let max = maximum(e, x, dim);
     let max = reduced_over(e, max, "max", &axes)?;
     let sum = exponentials(e, x, max, dim);
     let sum = reduced_over(e, sum, "sum", &axes)?;

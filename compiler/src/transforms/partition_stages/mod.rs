@@ -227,9 +227,8 @@ fn index(module: &Module, class: OpId, axis: &str) -> Option<u32> {
 
 /// The classes that have a step.
 fn classes(module: &Module, top: OpId) -> Vec<OpId> {
-    let ops = module.block_ops(module.body(top));
-    let classes = ops.filter(|&op| module.is(op, "builtin.module"));
-    classes
+    module
+        .members(top, "builtin.module")
         .filter(|&class| step_of(module, class).is_some())
         .collect()
 }

@@ -188,10 +188,7 @@ struct Candidate<'m> {
 impl PromoteLinear {
     fn plan(&self, module: &Module, top: OpId, cx: &mut PassCx) -> Vec<ClassPlan> {
         let mut candidates = Vec::new();
-        for class in module.block_ops(module.body(top)) {
-            if !module.is(class, "builtin.module") {
-                continue;
-            }
+        for class in module.members(top, "builtin.module") {
             if let Some(facts) = Facts::new(module, class) {
                 let plans = self.biases(&facts, cx);
                 candidates.push(Candidate {

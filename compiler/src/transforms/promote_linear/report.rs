@@ -108,10 +108,7 @@ impl Snapshot {
             mesh: None,
             classes: Vec::new(),
         };
-        for op in module.block_ops(module.body(module.root())) {
-            if !module.is(op, "builtin.module") {
-                continue;
-            }
+        for op in module.members(module.root(), "builtin.module") {
             let Ok(mesh) = Mesh::of(module, op) else {
                 continue;
             };

@@ -7,7 +7,8 @@ use rustc_hash::FxBuildHasher;
 use super::{PrintOptions, uniform, upstream};
 use crate::ir::{Attr, Context, Ident, Module, OpId};
 use crate::ops::{
-    ALL, AttrKind, Custom, OPERAND_SEGMENTS, OpDef, Pretty, RESULT_SEGMENTS, TypeShape, Uniform,
+    AttrKind, Custom, OPERAND_SEGMENTS, OpDef, Pretty, RESULT_SEGMENTS, TypeShape, Uniform,
+    definitions,
 };
 
 /// The form of one op.
@@ -95,9 +96,8 @@ pub(super) struct Forms {
 
 impl Forms {
     pub fn new(cx: &Context, options: PrintOptions) -> Self {
-        let defs = ALL.iter().flat_map(|family| family.iter());
         Self {
-            known: defs
+            known: definitions()
                 .map(|def| (cx.ident(def.name), Known::new(cx, def)))
                 .collect(),
             options,

@@ -250,8 +250,7 @@ fn tensor_type(ty: &raddle_bundle::TensorType) -> Result<TensorType, String> {
 
 /// Every known op by name.
 fn definitions() -> HashMap<&'static str, &'static OpDef> {
-    let defs = ops::ALL.iter().flat_map(|family| family.iter());
-    defs.map(|def| (def.name, def)).collect()
+    ops::definitions().map(|def| (def.name, def)).collect()
 }
 
 fn load_function(

@@ -51,8 +51,8 @@ pub fn export(
     let module = module.module();
     let root = module.loc(module.root());
     let classes: Vec<OpId> = module
-        .block_ops(module.body(module.root()))
-        .filter(|&op| module.is(op, "builtin.module") && module.attr(op, "dist.ranks").is_some())
+        .members(module.root(), "builtin.module")
+        .filter(|&op| module.attr(op, "dist.ranks").is_some())
         .collect();
     let mut found = None;
     let mut ranks = 0;
@@ -102,8 +102,7 @@ pub fn export(
     }
     let mut programs = ["step", "init"].map(|kind| {
         let functions: Vec<_> = module
-            .block_ops(module.body(class))
-            .filter(|&op| module.is(op, "func.func"))
+            .members(class, "func.func")
             .filter(|&op| module.str_attr(op, "dist.kind") == Some(kind))
             .collect();
         let &[function] = &functions[..] else {

@@ -82,10 +82,9 @@ mod tests {
         let mut diagnostics = Diagnostics::new();
         let source = Source::new("sums", text.as_bytes());
         let module = parse(&cx, &source, ParseOptions::default(), &mut diagnostics).unwrap();
-        let top = module.body(module.root());
         let class = module
-            .block_ops(top)
-            .find(|&op| module.is(op, "builtin.module"))
+            .members(module.root(), "builtin.module")
+            .next()
             .unwrap();
         let found = reduced_axes(&module, class);
         assert_eq!(found["a"], ["dp", "mp"]);
