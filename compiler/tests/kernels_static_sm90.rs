@@ -4,6 +4,8 @@
 //! One test per tile size, over layouts, element types, ops, activations and edges.
 #![cfg(feature = "llvm")]
 
+mod kernels_layouts;
+
 use raddle_compiler::codegen::nvptx::{
     Architecture, Plan, Report, Sass, Target, Toolkit, emit_tuned,
 };
@@ -11,12 +13,7 @@ use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize,
 };
 
-const LAYOUTS: [(MatrixLayout, MatrixLayout); 4] = [
-    (MatrixLayout::ROW_MAJOR, MatrixLayout::ROW_MAJOR),
-    (MatrixLayout::ROW_MAJOR, MatrixLayout::COLUMN_MAJOR),
-    (MatrixLayout::COLUMN_MAJOR, MatrixLayout::ROW_MAJOR),
-    (MatrixLayout::COLUMN_MAJOR, MatrixLayout::COLUMN_MAJOR),
-];
+use kernels_layouts::LAYOUTS;
 
 /// Extents that divide into every tile, and extents that leave every edge ragged.
 const REGULAR: (u64, u64, u64) = (2048, 2048, 1024);

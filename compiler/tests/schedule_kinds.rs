@@ -1,25 +1,14 @@
 //! Every kind for every shape: complete, free of deadlock, with the peaks and idle times of its closed form, and equal to
 //! PyTorch's and Paddle's own lists where those exist.
 
-use std::io::Read;
-use std::path::Path;
+mod schedule_data;
 
 use raddle_compiler::schedule::kinds::{Kind, Shape, lists};
 use raddle_compiler::schedule::torch_csv::read_csv;
 use raddle_compiler::schedule::{CommModel, Costs, Report, Schedule, Setting, evaluate};
 use serde_json::Value;
 
-fn data(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../lit-tests/data/schedules")
-        .join(name);
-    let file = std::fs::File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file)
-        .read_to_string(&mut text)
-        .expect("gzip");
-    serde_json::from_str(&text).expect("json")
-}
+use schedule_data::data;
 
 fn schedule(kind: Kind, ranks: u32, microbatches: u32, chunks: u32) -> Schedule {
     let shape = Shape {
@@ -48,7 +37,7 @@ fn report(schedule: &Schedule, costs: Costs) -> Report {
 
 #[test]
 fn same_lists_as_pytorch() {
-    let data = data("pipeval.json.gz");
+    let data: Value = data("pipeval.json.gz");
     let mut compared = 0;
     for (name, text) in data["schedules"].as_object().expect("schedules") {
         let Some(stem) = name
@@ -78,7 +67,7 @@ fn same_lists_as_pytorch() {
 
 #[test]
 fn same_lists_as_paddle() {
-    let data = data("paddle_job_lists.json.gz");
+    let data: Value = data("paddle_job_lists.json.gz");
     let mut compared = 0;
     for row in data.as_array().expect("rows") {
         let number = |key: &str| row[key].as_u64().expect("number") as u32;

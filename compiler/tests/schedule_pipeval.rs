@@ -1,26 +1,16 @@
 //! The checker, the simulator, memory and bounds against an independent program: the same verdict and the same numbers
 //! on PyTorch's, the Zero Bubble authors' and CP-SAT's schedules, and on damaged copies of them.
 
+mod schedule_data;
+
 use std::collections::HashMap;
-use std::io::Read;
-use std::path::Path;
 
 use raddle_compiler::schedule::torch_csv::read_csv;
 use raddle_compiler::schedule::{CommModel, Costs, Memory, PerIndex, Setting, evaluate};
 use raddle_compiler::schedule::{Report, ScheduleError};
 use serde_json::Value;
 
-fn data(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../lit-tests/data/schedules")
-        .join(name);
-    let file = std::fs::File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file)
-        .read_to_string(&mut text)
-        .expect("gzip");
-    serde_json::from_str(&text).expect("json")
-}
+use schedule_data::data;
 
 fn number(value: &Value, default: f64) -> PerIndex {
     match value {
@@ -111,7 +101,7 @@ fn difference(report: &Report, want: &Value) -> Option<String> {
 
 #[test]
 fn same_verdicts_and_numbers_as_the_independent_checker() {
-    let data = data("pipeval.json.gz");
+    let data: Value = data("pipeval.json.gz");
     let texts = data["schedules"].as_object().expect("schedules");
     let schedules: HashMap<&String, _> = texts
         .iter()
@@ -158,7 +148,7 @@ fn same_verdicts_and_numbers_as_the_independent_checker() {
 
 #[test]
 fn a_ring_of_waits_is_closed_and_short() {
-    let data = data("pipeval.json.gz");
+    let data: Value = data("pipeval.json.gz");
     let mut rings = 0;
     for case in data["cases"]
         .as_array()

@@ -1,8 +1,8 @@
 //! The search against what others reached: never longer than the Zero Bubble authors' schedules in the same memory, and as
 //! short as the optima that CP-SAT proved.
 
-use std::io::Read;
-use std::path::Path;
+mod schedule_data;
+
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -15,17 +15,7 @@ use raddle_compiler::schedule::{
 };
 use serde_json::Value;
 
-fn data(name: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../lit-tests/data/schedules")
-        .join(name);
-    let file = std::fs::File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file)
-        .read_to_string(&mut text)
-        .expect("gzip");
-    serde_json::from_str(&text).expect("json")
-}
+use schedule_data::data;
 
 fn numbers(value: &Value) -> PerIndex {
     match value {
@@ -70,7 +60,7 @@ fn reach(problem: &Problem, target: f64) -> Found {
 #[test]
 fn as_short_as_every_proven_optimum() {
     let (mut compared, mut proven) = (0, 0);
-    for (n, row) in data("optimum_small.json.gz")
+    for (n, row) in data::<Vec<Value>>("optimum_small.json.gz")
         .iter()
         .enumerate()
         .filter(|(_, row)| row["status"] == "OPTIMAL")
@@ -195,7 +185,7 @@ fn with_problem<T>(request: &Request, then: impl FnOnce(&Problem) -> T) -> T {
 fn not_longer_than_the_authors_with_unit_costs() {
     // The quick rows; the rest is in the benchmark table.
     let mut compared = 0;
-    for row in data("zb_unit.json.gz")
+    for row in data::<Vec<Value>>("zb_unit.json.gz")
         .iter()
         .filter(|row| row["span"].is_number())
     {
@@ -309,6 +299,7 @@ proptest! {
 #[test]
 fn limits_that_hold_no_micro_batch_name_the_smallest_that_does() {
     let row = serde_json::json!({"p": 4, "m": 8, "T_F": 1, "T_B": 1, "T_W": 1, "T_C": 0, "peak_mem_max": 0.5});
+    let fits = |wish: &Request| make(wish, &mut |_, _| {}).expect("now it fits").report.fits;
     for kind in [Kind::Auto, Kind::AutoV] {
         let mut wish = request(&row, kind, 1.0);
         wish.time_limit = Some(Duration::from_millis(5));
@@ -318,13 +309,7 @@ fn limits_that_hold_no_micro_batch_name_the_smallest_that_does() {
             panic!("{error}")
         };
         wish.limit = Some(PerIndex::Same(smallest));
-        assert_eq!(
-            make(&wish, &mut |_, _| {})
-                .expect("now it fits")
-                .report
-                .fits,
-            Some(true)
-        );
+        assert_eq!(fits(&wish), Some(true));
     }
     let mut wish = request(&row, Kind::OneFOneB, 1.0);
     wish.limit = Some(PerIndex::Same(2.0));
@@ -333,13 +318,7 @@ fn limits_that_hold_no_micro_batch_name_the_smallest_that_does() {
         panic!("{error}")
     };
     wish.limit = Some(PerIndex::Same(peak));
-    assert_eq!(
-        make(&wish, &mut |_, _| {})
-            .expect("now it fits")
-            .report
-            .fits,
-        Some(true)
-    );
+    assert_eq!(fits(&wish), Some(true));
 }
 
 #[test]

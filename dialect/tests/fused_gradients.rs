@@ -9,11 +9,7 @@ use raddle_dialect::{DType, TensorType};
 type Attrs = Vec<(&'static str, Value)>;
 
 fn definition(name: &str) -> &'static OpDef {
-    ops::ALL
-        .iter()
-        .flat_map(|family| family.iter())
-        .find(|d| d.name == name)
-        .unwrap_or_else(|| panic!("no op {name}"))
+    ops::definition(name).unwrap_or_else(|| panic!("no op {name}"))
 }
 
 /// Numbers that look random: smooth functions of a seed and the position.

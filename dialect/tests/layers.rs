@@ -8,11 +8,7 @@ use raddle_dialect::{DType, Error, TensorType};
 type Attrs = Vec<(&'static str, Value)>;
 
 fn definition(name: &str) -> &'static OpDef {
-    ops::ALL
-        .iter()
-        .flat_map(|family| family.iter())
-        .find(|d| d.name == name)
-        .unwrap_or_else(|| panic!("no op {name}"))
+    ops::definition(name).unwrap_or_else(|| panic!("no op {name}"))
 }
 
 fn tensor(shape: &[usize], seed: u64) -> Tensor {

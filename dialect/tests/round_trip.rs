@@ -9,7 +9,9 @@ use raddle_dialect::ir::{
     Attr, AttrData, Context, FloatKind, LayoutData, Loc, Module, NewOp, OpId, Position, Rewriter,
     Type, ValueId,
 };
-use raddle_dialect::ops::{ALL, AttrKind, Count, Group, OPERAND_SEGMENTS, OpDef, RESULT_SEGMENTS};
+use raddle_dialect::ops::{
+    AttrKind, Count, Group, OPERAND_SEGMENTS, OpDef, RESULT_SEGMENTS, definitions,
+};
 use raddle_dialect::syntax::{ParseOptions, PrintOptions, parse, print};
 
 /// A stream of small decisions from one number (xorshift64*).
@@ -330,9 +332,7 @@ fn module(cx: &Arc<Context>, seeds: &[u64]) -> Module {
     let block = rw.append_block(region);
     let x = rw.add_arg(block, arg, loc);
     rw.set_insertion_point(Position::End(block));
-    let defs: Vec<&OpDef> = ALL
-        .iter()
-        .flat_map(|family| family.iter())
+    let defs: Vec<&OpDef> = definitions()
         .filter(|def| def.dialect() == "dist")
         .collect();
     let mut maker = Maker {

@@ -5,6 +5,8 @@
 #![cfg(feature = "llvm")]
 
 mod hopper;
+#[path = "../kernels_layouts/mod.rs"]
+mod kernels_layouts;
 mod run;
 
 use raddle_compiler::codegen::nvptx::{Architecture, Target, emit_tuned};
@@ -13,6 +15,7 @@ use raddle_compiler::codegen::{
 };
 use raddle_ptxsim::{Delivery, FindingKind};
 
+use kernels_layouts::LAYOUTS;
 use raddle_compiler::codegen::oracle::Inputs;
 use run::{WAYS, Way, run};
 
@@ -37,13 +40,6 @@ fn check(kernel: &KernelDescription, tile: Option<TileSize>) {
         );
     }
 }
-
-const LAYOUTS: [(MatrixLayout, MatrixLayout); 4] = [
-    (MatrixLayout::ROW_MAJOR, MatrixLayout::ROW_MAJOR),
-    (MatrixLayout::ROW_MAJOR, MatrixLayout::COLUMN_MAJOR),
-    (MatrixLayout::COLUMN_MAJOR, MatrixLayout::ROW_MAJOR),
-    (MatrixLayout::COLUMN_MAJOR, MatrixLayout::COLUMN_MAJOR),
-];
 
 /// Regular, ragged with wide copies, ragged with copies of 8 and 4 bytes, odd, one term, one row, one element.
 const SHAPES: [(u64, u64, u64); 8] = [

@@ -14,11 +14,7 @@ use raddle_dialect::{DType, Error, TensorType};
 use crate::machine::{Values, noise, put_together, run, take_apart};
 
 pub fn definition(name: &str) -> &'static OpDef {
-    ops::ALL
-        .iter()
-        .flat_map(|family| family.iter())
-        .find(|d| d.name == name)
-        .unwrap_or_else(|| panic!("no op {name}"))
+    ops::definition(name).unwrap_or_else(|| panic!("no op {name}"))
 }
 
 /// Builds the forward ops on the arguments and gives the results.

@@ -42,7 +42,7 @@ fn collective_ops() {
 
 /// Ops that compute something from operands.
 fn computing() -> impl Iterator<Item = &'static OpDef> {
-    let all = ops::ALL.iter().flat_map(|family| family.iter());
+    let all = ops::definitions();
     all.filter(|def| {
         let computes = def.eval.is_some() || def.combine.is_some();
         computes && !def.operands.is_empty()

@@ -15,11 +15,7 @@ pub fn mesh() -> Mesh {
 }
 
 pub fn definition(name: &str) -> &'static OpDef {
-    ops::ALL
-        .iter()
-        .flat_map(|family| family.iter())
-        .find(|d| d.name == name)
-        .unwrap_or_else(|| panic!("no op {name}"))
+    ops::definition(name).unwrap_or_else(|| panic!("no op {name}"))
 }
 
 /// Numbers that look random.

@@ -53,9 +53,7 @@ fn judge(trials: &[serde_json::Value]) -> (String, bool) {
 }
 
 fn definition(name: &str) -> &'static OpDef {
-    let mut all = ops::ALL.iter().flat_map(|family| family.iter());
-    all.find(|d| d.name == name)
-        .unwrap_or_else(|| panic!("no op {name}"))
+    ops::definition(name).unwrap_or_else(|| panic!("no op {name}"))
 }
 
 /// Runs an op on operands by group name; its results by group name.
