@@ -54,6 +54,36 @@ pub fn run(mut command: Command) -> Result<Usage> {
     })
 }
 
+/// The lesser figures of several runs of a command, made anew for each.
+///
+/// # Errors
+/// As [`run`].
+pub fn least(runs: usize, command: impl Fn() -> Command) -> Result<Usage> {
+    let mut least: Option<Usage> = None;
+    for _ in 0..runs {
+        let now = run(command())?;
+        least = Some(least.map_or(now, |l| l.least(now)));
+    }
+    least.context("nothing was measured")
+}
+
+/// Likewise for two commands that take turns, so that a slow spell of the machine meets both.
+///
+/// # Errors
+/// As [`run`].
+pub fn least_in_turn(
+    runs: usize,
+    first: impl Fn() -> Command,
+    second: impl Fn() -> Command,
+) -> Result<(Usage, Usage)> {
+    let mut least: Option<(Usage, Usage)> = None;
+    for _ in 0..runs {
+        let now = (run(first())?, run(second())?);
+        least = Some(least.map_or(now, |(f, s)| (f.least(now.0), s.least(now.1))));
+    }
+    least.context("nothing was measured")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

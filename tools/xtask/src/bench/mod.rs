@@ -6,6 +6,7 @@
 mod generate;
 mod measure;
 mod partition;
+mod program;
 mod promotion;
 mod schedule;
 
@@ -87,16 +88,9 @@ pub fn run(workspace: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.tables == Tables::Partition {
         return partition::run(workspace, &folder);
     }
-    println!("building raddle-opt for release");
-    process::run(Command::new("cargo").current_dir(&workspace.root).args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "raddle-opt",
-    ]))?;
+    let [raddle] = program::build(workspace, ["raddle-opt"])?;
     let tools = Tools {
-        raddle: workspace.tool("release", "raddle-opt"),
+        raddle,
         stock: llvm_tool("mlir-opt"),
     };
     let mut rows = vec![
@@ -136,13 +130,7 @@ impl Tools {
         let stock = || command(&self.stock, &input);
         let row = if judge == Judge::Both {
             compare_outputs(folder, raddle(), stock())?;
-            // Alternating, so that a slow spell of the machine meets both.
-            let mut least: Option<(Usage, Usage)> = None;
-            for _ in 0..3 {
-                let now = (measure::run(raddle())?, measure::run(stock())?);
-                least = Some(least.map_or(now, |(r, s)| (r.least(now.0), s.least(now.1))));
-            }
-            let (raddle, stock) = least.context("nothing was measured")?;
+            let (raddle, stock) = measure::least_in_turn(3, raddle, stock)?;
             Row {
                 op_count,
                 raddle,
@@ -151,7 +139,7 @@ impl Tools {
         } else {
             Row {
                 op_count,
-                raddle: measure::run(raddle())?.least(measure::run(raddle())?),
+                raddle: measure::least(2, raddle)?,
                 stock: None,
             }
         };

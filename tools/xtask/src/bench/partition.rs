@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::measure::{self, Usage};
-use super::{GROWTH_LIMIT, Verdicts};
+use super::{GROWTH_LIMIT, Verdicts, program};
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -52,17 +52,7 @@ impl Row {
 /// # Errors
 /// When the build fails, a tool refuses a program, or partitioning does not make a class for each stage.
 pub fn run(workspace: &Workspace, folder: &Path) -> Result<bool> {
-    println!("\nbuilding raddle and raddle-opt for release");
-    process::run(Command::new("cargo").current_dir(&workspace.root).args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "raddle",
-        "--package",
-        "raddle-opt",
-    ]))?;
-    let tools = ["raddle", "raddle-opt"].map(|name| workspace.tool("release", name));
+    let tools = program::build(workspace, ["raddle", "raddle-opt"])?;
     let rows = [
         measure(&tools, folder, BLOCKS[0], "dp=2,mp=2")?,
         measure(&tools, folder, BLOCKS[0], "dp=128,mp=2")?,
@@ -138,17 +128,12 @@ fn measure(tools: &[PathBuf; 2], folder: &Path, blocks: usize, mesh: &'static st
         command
     };
     process::run(whole().arg("-o").arg(&cut))?;
-    let classes = read(&cut)?.matches("module @").count();
+    let classes = program::read(&cut)?.matches("module @").count();
     if classes != stages {
         bail!("partitioning made {classes} classes, not {stages}");
     }
-    let mut least: Option<(Usage, Usage)> = None;
-    for _ in 0..RUNS {
-        let now = (measure::run(whole())?, measure::run(text())?);
-        least = Some(least.map_or(now, |(w, t)| (w.least(now.0), t.least(now.1))));
-    }
-    let (whole, text) = least.context("nothing was measured")?;
-    let ops = read(&labelled)?.lines().filter(|l| is_op(l)).count();
+    let (whole, text) = measure::least_in_turn(RUNS, whole, text)?;
+    let ops = program::op_count(&program::read(&labelled)?);
     for file in [forward, labelled, cut] {
         fs::remove_file(file)?;
     }
@@ -159,15 +144,4 @@ fn measure(tools: &[PathBuf; 2], folder: &Path, blocks: usize, mesh: &'static st
         whole,
         text,
     })
-}
-
-fn read(file: &Path) -> Result<String> {
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
-}
-
-/// Whether a line of a printed module is an op of a function, or a global.
-fn is_op(line: &str) -> bool {
-    let line = line.trim_start();
-    let op = line.split_once(" = ").map_or(line, |(_, op)| op);
-    op.starts_with("dist.") || op.starts_with("return")
 }

@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::measure::{self, Usage};
-use super::{GROWTH_LIMIT, Verdicts};
+use super::{GROWTH_LIMIT, Verdicts, program};
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -34,17 +34,7 @@ struct Row {
 /// # Errors
 /// When the build fails, a tool refuses a program, or promotion does not make two classes of it.
 pub fn run(workspace: &Workspace, folder: &Path) -> Result<bool> {
-    println!("\nbuilding raddle and raddle-opt for release");
-    process::run(Command::new("cargo").current_dir(&workspace.root).args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "raddle",
-        "--package",
-        "raddle-opt",
-    ]))?;
-    let tools = ["raddle", "raddle-opt"].map(|name| workspace.tool("release", name));
+    let tools = program::build(workspace, ["raddle", "raddle-opt"])?;
     let mut rows = Vec::new();
     for (layers, runs) in LAYERS.into_iter().zip(RUNS) {
         rows.push(measure(&tools, folder, layers, runs)?);
@@ -104,25 +94,17 @@ fn measure(tools: &[PathBuf; 2], folder: &Path, layers: usize, runs: usize) -> R
     let mut once = promote();
     process::run(once.arg("-o").arg(&promoted))?;
     check(&promoted, layers)?;
-    let mut least: Option<Usage> = None;
-    for _ in 0..runs {
-        let now = measure::run(promote())?;
-        least = Some(least.map_or(now, |l| l.least(now)));
-    }
-    let text = read(&training)?;
+    let used = measure::least(runs, promote)?;
+    let ops = program::op_count(&program::read(&training)?);
     for file in [forward, training, promoted] {
         fs::remove_file(file)?;
     }
-    Ok(Row {
-        layers,
-        ops: text.lines().filter(|line| is_op(line)).count(),
-        used: least.context("nothing was measured")?,
-    })
+    Ok(Row { layers, ops, used })
 }
 
 /// Every layer is promoted, or the time says nothing: the first class adds each row-parallel bias, the other does not have it.
 fn check(promoted: &Path, layers: usize) -> Result<()> {
-    let text = read(promoted)?;
+    let text = program::read(promoted)?;
     let mut classes = text.split("module @").skip(1);
     let adds = |class: &str| class.matches(" = dist.add ").count();
     let (Some(first), Some(rest), None) = (classes.next(), classes.next(), classes.next()) else {
@@ -133,17 +115,6 @@ fn check(promoted: &Path, layers: usize) -> Result<()> {
         bail!("promotion removed {gone} biases from the other ranks, not {layers}");
     }
     Ok(())
-}
-
-fn read(file: &Path) -> Result<String> {
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
-}
-
-/// Whether a line of a printed module is an op of a function, or a global.
-fn is_op(line: &str) -> bool {
-    let line = line.trim_start();
-    let op = line.split_once(" = ").map_or(line, |(_, op)| op);
-    op.starts_with("dist.") || op.starts_with("return")
 }
 
 impl Row {
