@@ -1,22 +1,21 @@
-//! The whole way from a description to PTX.
+//! The whole way from a description to PTX, and the part of it that every kernel shares: declaring the entry point.
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::context::Context;
+use inkwell::module::Module;
 use inkwell::types::{AnyType, BasicMetadataTypeEnum};
 use inkwell::values::FunctionValue;
 
+use super::planned::Planned;
 use super::ptx::{Parameters, Plan, Ptx, check_externals};
 use super::sm80;
 use super::sm90;
 use super::target::Target;
 use super::tensor_map::TensorMap;
-use crate::codegen::column_sum::ColumnSumSchedule;
-use crate::codegen::contraction::Contraction;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
 use crate::codegen::llvm::{Emitter, Machine, Space};
-use crate::codegen::tiling::{self, TileSize};
-use crate::codegen::warpgroup_tiling;
+use crate::codegen::tiling::TileSize;
 
 /// LLVM's number for the calling convention of PTX entry points.
 const PTX_KERNEL: u32 = 71;
@@ -39,7 +38,7 @@ pub struct Emitted {
 /// # Errors
 /// What the description, the tile schedule or LLVM refuse; see [`CodegenError`].
 pub fn emit(kernel: &KernelDescription, target: Target) -> Result<Ptx, CodegenError> {
-    Ok(emit_tuned(kernel, target, None)?.ptx)
+    emit_planned(Planned::of(kernel, target, None)?)
 }
 
 /// Emits one kernel, with a tile of a given size if one is wished for, and keeps its IR.
@@ -51,58 +50,60 @@ pub fn emit_tuned(
     target: Target,
     wish: Option<TileSize>,
 ) -> Result<Emitted, CodegenError> {
-    let contraction = Contraction::of(kernel)?;
-    let limits = target.architecture().limits();
-    let mut without_warpgroups = None;
-    let (plan, parameters) = match &contraction {
-        Some(product) => {
-            let warpgroups = if target.architecture().has_warpgroups() {
-                warpgroup_tiling::choose(product, &limits, wish)
-                    .map_err(|reason| without_warpgroups = Some(reason))
-                    .ok()
-            } else {
-                None
-            };
-            let plan = match warpgroups {
-                Some(schedule) => Plan::Warpgroups(schedule),
-                None => Plan::Product(tiling::choose(product, &limits, wish)?),
-            };
-            (plan, Parameters::of_product(product))
-        }
-        None => (
-            Plan::ColumnSum(ColumnSumSchedule::of(kernel)?),
-            Parameters::of_column_sum(),
-        ),
-    };
-    let tensor_maps = match (&plan, &contraction) {
-        (Plan::Warpgroups(schedule), Some(product)) => TensorMap::all(product, schedule),
-        _ => Vec::new(),
-    };
-    let launch = plan.launch();
-    let entry = kernel.entry();
-    let features = format!("+ptx{}{}", target.ptx().major, target.ptx().minor);
-    let machine = Machine::nvptx(target.architecture().name(), &features)?;
-
+    let planned = Planned::of(kernel, target, wish)?;
+    let machine = machine_for(target)?;
     let context = Context::create();
+    let optimised = machine.optimise(write(&context, &machine, &planned))?;
+    let text = optimised.assembly()?;
+    check_externals(&text)?;
+    Ok(Emitted {
+        ir: optimised.ir(),
+        ptx: planned.with_text(text),
+    })
+}
+
+/// Emits a kernel that is planned.
+///
+/// # Errors
+/// What LLVM refuses.
+pub fn emit_planned(planned: Planned) -> Result<Ptx, CodegenError> {
+    let machine = machine_for(planned.target)?;
+    let context = Context::create();
+    let optimised = machine.optimise(write(&context, &machine, &planned))?;
+    let text = optimised.assembly()?;
+    check_externals(&text)?;
+    Ok(planned.with_text(text))
+}
+
+fn machine_for(target: Target) -> Result<Machine, CodegenError> {
+    let features = format!("+ptx{}{}", target.ptx().major, target.ptx().minor);
+    Machine::nvptx(target.architecture().name(), &features)
+}
+
+/// Writes a kernel as a module of LLVM IR, which nothing has verified yet.
+fn write<'c>(context: &'c Context, machine: &Machine, planned: &Planned) -> Module<'c> {
+    let entry = planned.kernel.entry();
+    let parameters = &planned.parameters;
+    let tensor_maps = &planned.tensor_maps;
     let module = context.create_module(&entry);
     machine.prepare(&module);
     let pointer = context.ptr_type(inkwell::AddressSpace::from(Space::Global as u16));
     let map = context.ptr_type(inkwell::AddressSpace::default());
     let mut types = vec![pointer.into(); parameters.as_slice().len()];
     types.extend(vec![BasicMetadataTypeEnum::from(map); tensor_maps.len()]);
-    let emitter = Emitter::start(&context, module, &entry, &types);
-    declare(&emitter, &parameters, &plan);
-    declare_maps(&emitter, &parameters, &tensor_maps);
-    match (&plan, &contraction) {
+    let emitter = Emitter::start(context, module, &entry, &types);
+    declare(&emitter, parameters, &planned.plan);
+    declare_maps(&emitter, parameters, tensor_maps);
+    match (&planned.plan, &planned.contraction) {
         (Plan::Product(schedule), Some(product)) => {
-            sm80::emit_product(&emitter, product, schedule, &parameters);
+            sm80::emit_product(&emitter, product, schedule, parameters);
         }
         (Plan::Warpgroups(schedule), Some(product)) => {
             let kernel = sm90::Kernel {
                 contraction: product,
                 schedule,
-                parameters: &parameters,
-                maps: &tensor_maps,
+                parameters,
+                maps: tensor_maps,
             };
             sm90::emit_product(&emitter, &kernel);
         }
@@ -111,24 +112,7 @@ pub fn emit_tuned(
             unreachable!("a product's plan is made from a product")
         }
     }
-
-    let optimised = machine.optimise(emitter.finish())?;
-    let text = optimised.assembly()?;
-    check_externals(&text)?;
-    Ok(Emitted {
-        ir: optimised.ir(),
-        ptx: Ptx {
-            text,
-            entry,
-            parameters,
-            tensor_maps,
-            launch,
-            kernel: *kernel,
-            plan,
-            without_warpgroups,
-            target,
-        },
-    })
+    emitter.finish()
 }
 
 /// Makes the function an entry point, bounds its threads and registers, and says what its pointers promise: no two overlap, and what

@@ -8,6 +8,7 @@ mod elements;
 mod emit;
 #[cfg(feature = "llvm")]
 mod layers;
+mod planned;
 mod ptx;
 mod report;
 mod sass;
@@ -20,9 +21,10 @@ mod tensor_map;
 mod toolkit;
 
 #[cfg(feature = "llvm")]
-pub use emit::{Emitted, emit, emit_tuned};
+pub use emit::{Emitted, emit, emit_planned, emit_tuned};
 #[cfg(feature = "llvm")]
 pub use layers::{LayerKernel, layer_kernels};
+pub use planned::Planned;
 pub use ptx::{Launch, Parameter, Parameters, Plan, Ptx, check_externals};
 pub use report::{Occupancy, Report};
 pub use sass::{Instruction, ProductLoop, Sass};

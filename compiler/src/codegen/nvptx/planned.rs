@@ -1,0 +1,100 @@
+//! What is decided of a kernel before its code is written: tiles, parameters, tensor maps, and what launches it.
+//!
+//! ```text
+//! KernelDescription + Target ──▶ Planned ──▶ (LLVM, or PTX that is already known) ──▶ Ptx
+//! ```
+//!
+//! None of it needs LLVM, so PTX that was kept becomes a [`Ptx`] again wherever it is.
+
+use super::ptx::{Parameters, Plan, Ptx};
+use super::target::Target;
+use super::tensor_map::TensorMap;
+use crate::codegen::column_sum::ColumnSumSchedule;
+use crate::codegen::contraction::Contraction;
+use crate::codegen::description::KernelDescription;
+use crate::codegen::error::CodegenError;
+use crate::codegen::tiling::{self, TileSize};
+use crate::codegen::warpgroup_tiling::{self, NoWarpgroups};
+
+/// A kernel, planned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// What it computes.
+    pub kernel: KernelDescription,
+    /// What it runs on.
+    pub target: Target,
+    /// The same as a matrix product, if it is one.
+    pub contraction: Option<Contraction>,
+    /// How the work is cut.
+    pub plan: Plan,
+    /// Why warpgroups do not do it, on an architecture that has them.
+    pub without_warpgroups: Option<NoWarpgroups>,
+    /// Its pointers.
+    pub parameters: Parameters,
+    /// Its tensor maps.
+    pub tensor_maps: Vec<TensorMap>,
+}
+
+impl Planned {
+    /// Plans one kernel, with a tile of a given size if one is wished for.
+    ///
+    /// # Errors
+    /// What the description or the tile schedule refuse; also if there is no tile of that size.
+    pub fn of(
+        kernel: &KernelDescription,
+        target: Target,
+        wish: Option<TileSize>,
+    ) -> Result<Planned, CodegenError> {
+        let contraction = Contraction::of(kernel)?;
+        let limits = target.architecture().limits();
+        let mut without_warpgroups = None;
+        let (plan, parameters) = match &contraction {
+            Some(product) => {
+                let warpgroups = if target.architecture().has_warpgroups() {
+                    warpgroup_tiling::choose(product, &limits, wish)
+                        .map_err(|reason| without_warpgroups = Some(reason))
+                        .ok()
+                } else {
+                    None
+                };
+                let plan = match warpgroups {
+                    Some(schedule) => Plan::Warpgroups(schedule),
+                    None => Plan::Product(tiling::choose(product, &limits, wish)?),
+                };
+                (plan, Parameters::of_product(product))
+            }
+            None => (
+                Plan::ColumnSum(ColumnSumSchedule::of(kernel)?),
+                Parameters::of_column_sum(),
+            ),
+        };
+        let tensor_maps = match (&plan, &contraction) {
+            (Plan::Warpgroups(schedule), Some(product)) => TensorMap::all(product, schedule),
+            _ => Vec::new(),
+        };
+        Ok(Planned {
+            kernel: *kernel,
+            target,
+            contraction,
+            plan,
+            without_warpgroups,
+            parameters,
+            tensor_maps,
+        })
+    }
+
+    /// The kernel, once its text is there.
+    pub fn with_text(self, text: String) -> Ptx {
+        Ptx {
+            text,
+            entry: self.kernel.entry(),
+            parameters: self.parameters,
+            tensor_maps: self.tensor_maps,
+            launch: self.plan.launch(),
+            kernel: self.kernel,
+            plan: self.plan,
+            without_warpgroups: self.without_warpgroups,
+            target: self.target,
+        }
+    }
+}
