@@ -8,6 +8,7 @@ use super::description::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixOrder, NamedMatrix,
 };
 use super::error::CodegenError;
+use super::math::Math;
 
 /// Along which index an operand's lines run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +103,8 @@ pub struct Contraction {
     pub left: Operand,
     /// The operand indexed by depth and column.
     pub right: Operand,
+    /// How products of single-precision operands are computed.
+    pub math: Math,
     /// The result.
     pub output: Output,
     /// What happens to the sums.
@@ -137,6 +140,7 @@ impl Contraction {
             depth: left.depth,
             left,
             right,
+            math: kernel.math,
             output: Output {
                 element: kernel.output,
                 leading: result.leading(),

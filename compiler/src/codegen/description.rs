@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::CodegenError;
+use super::{CodegenError, Math};
 
 /// The largest extent of a matrix, in elements. It keeps every index within 32 bits.
 pub const LARGEST_EXTENT: u64 = 1 << 30;
@@ -168,6 +168,8 @@ pub struct KernelDescription {
     pub op: KernelOp,
     /// The type of both inputs and of the auxiliary matrix. Sums are kept in single precision.
     pub element: ElementType,
+    /// How products of single-precision inputs are computed.
+    pub math: Math,
     /// The type of the result: C, dX or dW.
     pub output: ElementType,
     /// Independent problems of the same shape; they share the bias.
@@ -201,6 +203,7 @@ impl KernelDescription {
         KernelDescription {
             op: KernelOp::FusedLinear,
             element,
+            math: Math::Full,
             output: element,
             batch: 1,
             m,
@@ -213,6 +216,17 @@ impl KernelDescription {
             activation: Activation::None,
             auxiliary: false,
             accumulate: false,
+        }
+    }
+
+    /// The same kernel with products of single-precision inputs computed like this. Kernels of 16-bit inputs, and sums
+    /// without a product, stay as they are.
+    #[must_use]
+    pub fn with_math(self, math: Math) -> KernelDescription {
+        let has_choice = self.element == ElementType::F32 && self.op != KernelOp::BiasGradient;
+        KernelDescription {
+            math: if has_choice { math } else { self.math },
+            ..self
         }
     }
 
@@ -306,6 +320,10 @@ impl KernelDescription {
                 "only dW is added to what is there",
             ),
             (
+                self.math != Math::Full && self.element != ElementType::F32,
+                "only products of f32 are computed as tf32",
+            ),
+            (
                 self.bias.is_some() && self.op == KernelOp::InputGradient,
                 "dX has no bias",
             ),
@@ -337,9 +355,13 @@ impl KernelDescription {
             1 => String::new(),
             batch => format!("{batch}x"),
         };
+        let inputs = match self.math {
+            Math::Full => self.element.name(),
+            math => math.name(),
+        };
         let mut name = format!(
-            "{op}_{}_{activation}_{batch}{}x{}x{}",
-            self.element, self.m, self.n, self.k
+            "{op}_{inputs}_{activation}_{batch}{}x{}x{}",
+            self.m, self.n, self.k
         );
         if let Some(bias) = self.bias {
             name.push_str("_bias_");

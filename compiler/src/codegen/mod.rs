@@ -18,6 +18,7 @@ pub mod description;
 pub mod error;
 #[cfg(feature = "llvm")]
 mod llvm;
+pub mod math;
 pub mod nvptx;
 pub mod oracle;
 pub mod program;
@@ -28,4 +29,5 @@ pub use description::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder,
 };
 pub use error::CodegenError;
+pub use math::Math;
 pub use tiling::TileSize;

@@ -7,6 +7,7 @@
 use super::contraction::{Contraction, Major, Operand};
 use super::description::ElementType;
 use super::error::CodegenError;
+use super::math::Math;
 use super::nvptx::Limits;
 
 /// Rows of the result that a warp takes through shared memory at a time when it writes its tile.
@@ -20,15 +21,30 @@ pub const SLAB_PADDING: u32 = 8;
 pub enum Method {
     /// `mma.sync` on 16-bit elements with sums in single precision.
     TensorCore,
+    /// `mma.sync` on single-precision elements rounded to tf32, with sums in single precision.
+    Tf32,
+    /// The same on both parts of each element: three products.
+    ThreeTf32,
     /// One fused multiply-add per term and thread.
     MultiplyAdd,
 }
 
 impl Method {
+    /// What multiplies the operands of a product.
+    pub const fn of(contraction: &Contraction) -> Method {
+        match (contraction.left.element, contraction.math) {
+            (ElementType::Bf16 | ElementType::F16, _) => Method::TensorCore,
+            (ElementType::F32, Math::Full) => Method::MultiplyAdd,
+            (ElementType::F32, Math::Tf32) => Method::Tf32,
+            (ElementType::F32, Math::ThreeTf32) => Method::ThreeTf32,
+        }
+    }
+
     /// Terms of a sum that one step of the inner loop consumes.
     pub const fn step_depth(self) -> u32 {
         match self {
             Method::TensorCore => 16,
+            Method::Tf32 | Method::ThreeTf32 => 8,
             Method::MultiplyAdd => 4,
         }
     }
@@ -273,7 +289,7 @@ impl Candidate {
     const fn shared_bytes(&self) -> u32 {
         let element = match self.method {
             Method::TensorCore => 2,
-            Method::MultiplyAdd => 4,
+            Method::Tf32 | Method::ThreeTf32 | Method::MultiplyAdd => 4,
         };
         (self.rows + self.columns) * self.depth * element * self.stages
     }
@@ -322,10 +338,7 @@ pub fn choose(
     limits: &Limits,
     wish: Option<TileSize>,
 ) -> Result<TileSchedule, CodegenError> {
-    let method = match contraction.left.element {
-        ElementType::Bf16 | ElementType::F16 => Method::TensorCore,
-        ElementType::F32 => Method::MultiplyAdd,
-    };
+    let method = Method::of(contraction);
     let alignment = narrowest_copy(contraction);
     let possible: Vec<&Candidate> = CANDIDATES
         .iter()
@@ -372,15 +385,16 @@ fn cycles(contraction: &Contraction, candidate: &Candidate, limits: &Limits) -> 
     let depth = contraction.depth.next_multiple_of(candidate.depth.into());
     let terms = f64::from(candidate.rows) * f64::from(candidate.columns) * depth as f64;
     let rate = match candidate.method {
-        Method::TensorCore => limits.tensor_terms_per_cycle,
-        Method::MultiplyAdd => limits.scalar_terms_per_cycle,
+        Method::TensorCore => f64::from(limits.tensor_terms_per_cycle),
+        Method::Tf32 => f64::from(limits.tensor_terms_per_cycle) / 2.0,
+        Method::ThreeTf32 => f64::from(limits.tensor_terms_per_cycle) / 6.0,
+        Method::MultiplyAdd => f64::from(limits.scalar_terms_per_cycle),
     };
     let slots = u64::from(limits.multiprocessors);
     // A last round with few blocks per multiprocessor still has each of them to itself.
     let per_multiprocessor = blocks.div_ceil(slots) as f64;
     let rounds = (per_multiprocessor / f64::from(candidate.resident)).ceil();
-    per_multiprocessor * terms / (f64::from(rate) * candidate.efficiency)
-        + rounds * BLOCK_OVERHEAD_CYCLES
+    per_multiprocessor * terms / (rate * candidate.efficiency) + rounds * BLOCK_OVERHEAD_CYCLES
 }
 
 fn schedule(

@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use raddle_compiler::codegen::nvptx::{self, Architecture, PtxVersion, Report, Target, Toolkit};
 use raddle_compiler::codegen::{
-    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder, TileSize,
+    Activation, ElementType, KernelDescription, KernelOp, Math, MatrixLayout, MatrixOrder, TileSize,
 };
 
 use crate::input;
@@ -29,8 +29,12 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Act::None)]
     act: Act,
     /// The type of the inputs, and of the results unless --out-dtype says otherwise.
-    #[arg(long, value_enum, default_value_t = Dtype::Bf16)]
-    dtype: Dtype,
+    #[arg(long, value_enum, default_value_t = Inputs::Bf16)]
+    dtype: Inputs,
+    /// How products of f32 inputs are computed; with --program, those of every layer in f32. `--dtype tf32` is short for
+    /// `--dtype f32 --math tf32`.
+    #[arg(long, value_enum)]
+    math: Option<Products>,
     /// Tokens: rows of A and C.
     #[arg(long, value_parser = extent(), required_unless_present = "program")]
     m: Option<u64>,
@@ -150,6 +154,29 @@ enum Act {
     Silu,
 }
 
+/// What the inputs are, and are taken for.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Inputs {
+    Bf16,
+    F16,
+    /// f32 in memory, rounded to tf32 when it is read.
+    Tf32,
+    F32,
+}
+
+/// How products of f32 elements are computed.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Products {
+    /// Fused multiply-adds in single precision.
+    Full,
+    /// Of inputs rounded to tf32, on tensor cores.
+    Tf32,
+    /// Of inputs as two tf32 numbers each, three products on tensor cores: nearly single precision.
+    #[value(name = "3xtf32")]
+    ThreeTf32,
+}
+
+/// What elements are in memory.
 #[derive(Clone, Copy, ValueEnum)]
 enum Dtype {
     Bf16,
@@ -182,12 +209,12 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         None => Target::of(output.target),
     };
     if let Some(program) = &options.program {
-        return run_program(program, options.ptx_dir.as_deref(), target);
+        return run_program(program, options, target);
     }
     if output.emit == Emit::Cubin && output.output.is_none() && io::stdout().is_terminal() {
         bail!("machine code is not for a terminal; name a file with -o");
     }
-    let kernel = options.description();
+    let kernel = options.description()?;
     let emitted = nvptx::emit_tuned(&kernel, target, output.tile)?;
     if let Some(device) = options.run.run {
         return run::run(&emitted.ptx, device, &options.run);
@@ -207,9 +234,10 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints what the kernels of a program's linear layers take, and keeps their PTX if asked to.
-fn run_program(path: &Path, ptx: Option<&Path>, target: Target) -> anyhow::Result<ExitCode> {
+fn run_program(path: &Path, options: &Options, target: Target) -> anyhow::Result<ExitCode> {
+    let math = options.math.map_or(Math::Full, Products::math);
     let loaded = input::load(path, |module, diagnostics| {
-        let emitted = nvptx::layer_kernels(&module, target, &Toolkit::discover());
+        let emitted = nvptx::layer_kernels(&module, target, math, &Toolkit::discover());
         Some(emitted.map(|(kernels, warnings)| {
             diagnostics.extend(warnings);
             kernels
@@ -218,7 +246,7 @@ fn run_program(path: &Path, ptx: Option<&Path>, target: Target) -> anyhow::Resul
     let Some(kernels) = loaded.transpose()? else {
         return Ok(ExitCode::FAILURE);
     };
-    if let Some(folder) = ptx {
+    if let Some(folder) = &options.ptx_dir {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         for kernel in &kernels {
             let file = folder.join(format!("{}.ptx", kernel.ptx.entry));
@@ -231,8 +259,9 @@ fn run_program(path: &Path, ptx: Option<&Path>, target: Target) -> anyhow::Resul
 }
 
 impl Options {
-    fn description(&self) -> KernelDescription {
+    fn description(&self) -> anyhow::Result<KernelDescription> {
         let element = self.dtype.element();
+        let math = self.math()?;
         let operands = &self.operands;
         let layout = |transposed, leading, offset| MatrixLayout {
             order: if transposed {
@@ -260,9 +289,10 @@ impl Options {
             KernelOp::WeightGradient | KernelOp::BiasGradient => Some(ElementType::F32),
         };
         let bias = self.epilogue.bias_dtype.map(Dtype::element).or(usual_bias);
-        KernelDescription {
+        Ok(KernelDescription {
             op,
             element,
+            math,
             output: self.epilogue.out_dtype.map_or(usual_output, Dtype::element),
             batch: self.batch,
             m: self.m.unwrap_or_default(),
@@ -275,6 +305,38 @@ impl Options {
             activation: self.act.activation(),
             auxiliary: self.epilogue.aux,
             accumulate: self.epilogue.beta == 1,
+        })
+    }
+
+    fn math(&self) -> anyhow::Result<Math> {
+        match (self.dtype, self.math) {
+            (Inputs::Tf32, None | Some(Products::Tf32)) => Ok(Math::Tf32),
+            (Inputs::Tf32, Some(_)) => {
+                bail!(
+                    "--dtype tf32 rounds its inputs to tf32; another --math goes with --dtype f32"
+                )
+            }
+            (_, math) => Ok(math.map_or(Math::Full, Products::math)),
+        }
+    }
+}
+
+impl Inputs {
+    fn element(self) -> ElementType {
+        match self {
+            Inputs::Bf16 => ElementType::Bf16,
+            Inputs::F16 => ElementType::F16,
+            Inputs::Tf32 | Inputs::F32 => ElementType::F32,
+        }
+    }
+}
+
+impl Products {
+    fn math(self) -> Math {
+        match self {
+            Products::Full => Math::Full,
+            Products::Tf32 => Math::Tf32,
+            Products::ThreeTf32 => Math::ThreeTf32,
         }
     }
 }

@@ -10,6 +10,7 @@ use super::ptx::Ptx;
 use super::target::Target;
 use super::toolkit::{Cubin, Toolkit};
 use crate::codegen::error::CodegenError;
+use crate::codegen::math::Math;
 use crate::codegen::program::kernels_of;
 
 /// One kernel, and how many layers of the program need it.
@@ -24,26 +25,29 @@ pub struct LayerKernel {
 }
 
 /// Emits and assembles the kernels of all `dist.fused_linear` and `dist.fused_linear_grad` in a module, each once, in
-/// program order. Layers that no kernel computes get a warning instead.
+/// program order; products of single-precision elements are computed as `math` says. Layers that no kernel computes get a
+/// warning instead.
 ///
 /// # Errors
 /// What emission and NVIDIA's assembler refuse.
 pub fn layer_kernels(
     module: &Module,
     target: Target,
+    math: Math,
     toolkit: &Toolkit,
 ) -> Result<(Vec<LayerKernel>, Vec<Diagnostic>), CodegenError> {
     let (found, diagnostics) = kernels_of(module);
     let mut kernels: Vec<LayerKernel> = Vec::new();
     let mut places = std::collections::HashMap::new();
     for layer in found {
-        if let Some(&place) = places.get(&layer.kernel) {
+        let kernel = layer.kernel.with_math(math);
+        if let Some(&place) = places.get(&kernel) {
             let known: &mut LayerKernel = &mut kernels[place];
             known.uses += 1;
             continue;
         }
-        places.insert(layer.kernel, kernels.len());
-        let ptx = emit(&layer.kernel, target)?;
+        places.insert(kernel, kernels.len());
+        let ptx = emit(&kernel, target)?;
         kernels.push(LayerKernel {
             cubin: toolkit.assemble(&ptx)?,
             ptx,

@@ -206,6 +206,8 @@ impl fmt::Display for Report {
 fn write_product(f: &mut fmt::Formatter<'_>, schedule: &TileSchedule) -> fmt::Result {
     let path = match schedule.method {
         Method::TensorCore => "mma.sync m16n8k16, cp.async, ldmatrix",
+        Method::Tf32 => "mma.sync m16n8k8 on tf32, cp.async",
+        Method::ThreeTf32 => "mma.sync m16n8k8 on tf32, three products, cp.async",
         Method::MultiplyAdd => "fused multiply-add, cp.async",
     };
     writeln!(f, "path:                 {path}")?;

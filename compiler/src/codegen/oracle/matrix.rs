@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 
 use crate::codegen::description::{ElementType, MatrixLayout, MatrixOrder};
+use crate::codegen::math::to_tf32;
 
 /// A matrix of numbers that its element type can hold, and its bytes as they lie in memory.
 #[derive(Clone, Debug)]
@@ -17,8 +18,10 @@ pub struct Matrix {
     pub rows: usize,
     /// Columns of each.
     pub columns: usize,
-    /// The numbers, by batch, row and column.
+    /// The numbers in memory, by batch, row and column.
     pub values: Vec<f64>,
+    /// What a kernel takes them for, if it rounds what it reads.
+    rounded: Option<Vec<f64>>,
 }
 
 /// Random numbers between −1 and 1: a linear congruence (Knuth, TAOCP 2, 3.3.4) is random enough for sums.
@@ -93,30 +96,48 @@ impl Matrix {
             columns: columns as usize,
             rows: rows as usize,
             values,
+            rounded: None,
         }
     }
 
-    /// The element at a place.
-    pub fn at(&self, [batch, row, column]: [usize; 3]) -> f64 {
+    /// The same matrix in memory, of which a kernel takes every number for the nearest tf32 one.
+    #[must_use]
+    pub fn taken_as_tf32(mut self) -> Matrix {
+        let rounded = self
+            .values
+            .iter()
+            .map(|&value| to_tf32(value as f32).into());
+        self.rounded = Some(rounded.collect());
+        self
+    }
+
+    /// The numbers that a kernel takes the elements for, by batch, row and column.
+    pub fn taken(&self) -> &[f64] {
+        self.rounded.as_ref().unwrap_or(&self.values)
+    }
+
+    /// What a kernel takes the element at a place for.
+    pub fn at(&self, place: [usize; 3]) -> f64 {
+        self.taken()[self.index(place)]
+    }
+
+    /// The number of the element at a place.
+    fn index(&self, [batch, row, column]: [usize; 3]) -> usize {
         let batch = match self.layout.batch_stride {
             Some(0) => 0,
             _ => batch,
         };
-        self.values[(batch * self.rows + row) * self.columns + column]
+        (batch * self.rows + row) * self.columns + column
     }
 
     /// The numbers from a place on, and how many of them lie between two that follow each other on a walk.
-    pub(super) fn walk(&self, [batch, row, column]: [usize; 3], walk: Walk) -> (&[f64], usize) {
-        let batch = match self.layout.batch_stride {
-            Some(0) => 0,
-            _ => batch,
-        };
-        let start = (batch * self.rows + row) * self.columns + column;
+    pub(super) fn walk(&self, place: [usize; 3], walk: Walk) -> (&[f64], usize) {
+        let start = self.index(place);
         let step = match walk {
             Walk::Rows => self.columns,
             Walk::Columns => 1,
         };
-        (&self.values[start..], step)
+        (&self.taken()[start..], step)
     }
 
     /// Where an element lies, in elements from the start.
@@ -149,7 +170,7 @@ impl Matrix {
         let mut bytes = vec![0xff; self.size()];
         for place in self.places() {
             let start = self.place(place) * width;
-            let value = encode(self.element, self.at(place) as f32);
+            let value = encode(self.element, self.values[self.index(place)] as f32);
             bytes[start..start + width].copy_from_slice(&value);
         }
         bytes

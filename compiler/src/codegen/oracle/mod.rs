@@ -6,6 +6,7 @@ mod activation;
 mod compare;
 mod matrix;
 
+use super::Math;
 use super::description::{ElementType, KernelDescription, KernelOp, MatrixLayout, NamedMatrix};
 
 pub use compare::{Comparison, Results, compare};
@@ -47,9 +48,16 @@ impl Inputs {
             }
             auxiliary
         };
+        let mut input = |named| {
+            let matrix = matrix(kernel.element, named);
+            match kernel.math {
+                Math::Tf32 => matrix.taken_as_tf32(),
+                Math::Full | Math::ThreeTf32 => matrix,
+            }
+        };
         Inputs {
-            first: matrix(kernel.element, first),
-            second: matrix(kernel.element, second),
+            first: input(first),
+            second: input(second),
             existing: matrix(kernel.output, result),
             auxiliary,
             bias: Matrix::random(

@@ -159,7 +159,7 @@ pub fn run(ptx: &Ptx, device: Device, options: &Run) -> anyhow::Result<ExitCode>
 /// Writes what went in and what came out.
 fn dump(folder: &Path, ptx: &Ptx, inputs: &Inputs, results: &Results<'_>) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let numbers = |matrix: &Matrix| -> Vec<f64> { matrix.values.clone() };
+    let numbers = |matrix: &Matrix| -> Vec<f64> { matrix.taken().to_vec() };
     let found = |bytes: &[u8]| -> Vec<f64> {
         let result = &inputs.existing;
         result

@@ -45,7 +45,9 @@ pub(super) fn emit_product(
         tiles,
     };
     match schedule.method {
-        Method::TensorCore => kernel.emit(e, &TensorCore::emit(e, schedule, &kernel.place, tiles)),
+        Method::TensorCore | Method::Tf32 | Method::ThreeTf32 => {
+            kernel.emit(e, &TensorCore::emit(e, schedule, &kernel.place, tiles))
+        }
         Method::MultiplyAdd => {
             kernel.emit(e, &MultiplyAdd::emit(e, schedule, &kernel.place, tiles))
         }
