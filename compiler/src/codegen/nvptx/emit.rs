@@ -6,6 +6,7 @@ use inkwell::module::Module;
 use inkwell::types::{AnyType, BasicMetadataTypeEnum};
 use inkwell::values::FunctionValue;
 
+use super::persistent;
 use super::planned::Planned;
 use super::ptx::{Parameters, Plan, Ptx, check_externals};
 use super::sm80;
@@ -99,7 +100,7 @@ fn write<'c>(context: &'c Context, machine: &Machine, planned: &Planned) -> Modu
             sm80::emit_product(&emitter, product, schedule, parameters);
         }
         (Plan::Warpgroups(schedule), Some(product)) => {
-            let kernel = sm90::Kernel {
+            let kernel = persistent::Kernel {
                 contraction: product,
                 schedule,
                 parameters,

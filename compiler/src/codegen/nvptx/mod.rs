@@ -8,6 +8,8 @@ mod elements;
 mod emit;
 #[cfg(feature = "llvm")]
 mod layers;
+#[cfg(feature = "llvm")]
+mod persistent;
 mod planned;
 mod ptx;
 mod report;

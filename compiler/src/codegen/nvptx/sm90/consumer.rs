@@ -7,14 +7,12 @@
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue};
 
-use super::epilogue::Writer;
-use super::ring::{Ring, Turn};
-use super::{Kernel, Thread};
 use crate::codegen::contraction::Major;
 use crate::codegen::description::ElementType;
 use crate::codegen::llvm::Emitter;
+use crate::codegen::nvptx::persistent::{Kernel, Ring, Thread, Turn, Writer};
 use crate::codegen::warpgroup_tiling::{
-    LINE_BYTES, STAGE_DEPTH, WARPGROUP_ROWS, WarpgroupSchedule,
+    LINE_BYTES, PANEL_ROWS, STAGE_DEPTH, WARPGROUP_ROWS, WarpgroupSchedule,
 };
 
 /// Terms of one `wgmma` with 16-bit elements.
@@ -43,7 +41,9 @@ pub(super) fn emit<'c>(e: &Emitter<'c>, kernel: &Kernel<'_>, thread: &Thread<'c>
         ring,
         lane: thread.lane,
     };
-    let writer = Writer::emit(e, kernel, thread, group);
+    let within_group = e.mul_const(e.and_const(thread.warp, 3), PANEL_ROWS);
+    let warp_row = e.add(e.mul_const(group, schedule.group_rows()), within_group);
+    let writer = Writer::emit(e, kernel, thread, warp_row);
     let start = Turn::first(e).values();
     kernel.for_each_tile(e, start, |e, tile, turn| {
         let (sums, turn) = consumer.multiply(e, Turn::of_values(&turn));

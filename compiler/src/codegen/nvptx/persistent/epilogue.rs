@@ -1,6 +1,6 @@
-//! From sums in a consumer's registers to the result: bias, auxiliary output, activation, derivative, accumulation.
+//! From sums in a warp's registers to the result: bias, auxiliary output, activation, derivative, accumulation.
 //!
-//! `wgmma` leaves a lane neighbours of two columns in rows eight apart. Everything elementwise happens where the sums are.
+//! `wgmma`, and a read of tensor memory, leave a lane neighbours of two columns in rows eight apart. Everything elementwise happens where the sums are.
 //! Results then go into a buffer of 16 lines of 128 bytes, which belongs to the warp, and from there to global memory by
 //! the tensor memory accelerator, which also cuts off what lies beyond the result. While one buffer is being written, the
 //! warp fills its other one. Results whose rows start at other addresses than multiples of 16 bytes are written from
@@ -20,13 +20,16 @@ use crate::codegen::warpgroup_tiling::{
 };
 
 /// Columns that are finished at a time: what the widest buffer line holds.
-const PANEL_COLUMNS: u32 = 64;
+pub(in crate::codegen::nvptx) const PANEL_COLUMNS: u32 = 64;
+
+/// Numbers of a panel that one lane holds.
+pub(in crate::codegen::nvptx) const PANEL_SUMS: usize = (PANEL_ROWS * PANEL_COLUMNS / 32) as usize;
 
 /// Columns from one of a lane's pairs to the next.
 const PAIR_STRIDE: u32 = 8;
 
 /// Writes a warp's share of tiles.
-pub(super) struct Writer<'l, 'c> {
+pub(in crate::codegen::nvptx) struct Writer<'l, 'c> {
     kernel: &'l Kernel<'l>,
     lane: IntValue<'c>,
     /// First row of the warp's share within the tile.
@@ -59,19 +62,19 @@ struct Pair<'c> {
 }
 
 impl<'l, 'c> Writer<'l, 'c> {
-    pub(super) fn emit(
+    /// The writer of a warp whose share of a tile starts at a row.
+    pub(in crate::codegen::nvptx) fn emit(
         e: &Emitter<'c>,
         kernel: &'l Kernel<'l>,
         thread: &Thread<'c>,
-        group: IntValue<'c>,
+        warp_row: IntValue<'c>,
     ) -> Self {
         let schedule = kernel.schedule;
-        let within_group = e.mul_const(e.and_const(thread.warp, 3), PANEL_ROWS);
         let start = e.add_const(thread.shared, schedule.panels_start());
         Writer {
             kernel,
             lane: thread.lane,
-            warp_row: e.add(e.mul_const(group, schedule.group_rows()), within_group),
+            warp_row,
             lane_row: e.shr_const(thread.lane, 2),
             lane_column: e.shl_const(e.and_const(thread.lane, 3), 1),
             panels: e.add(start, e.mul_const(thread.warp, PANELS * PANEL_BYTES)),
@@ -86,38 +89,59 @@ impl<'l, 'c> Writer<'l, 'c> {
         self.kernel.schedule
     }
 
-    /// Writes one tile.
-    pub(super) fn write(&self, e: &Emitter<'c>, tile: &Tile<'c>, sums: &[FloatValue<'c>]) {
-        let schedule = self.schedule();
-        let per_block = (schedule.columns / 2) as usize;
-        let mut buffers = Buffers {
-            filled: 0,
-            per_tile: self.buffers_per_tile(),
-        };
+    /// Writes one tile whose sums all are in registers: those of each block of 64 rows one after the other.
+    pub(in crate::codegen::nvptx) fn write(
+        &self,
+        e: &Emitter<'c>,
+        tile: &Tile<'c>,
+        sums: &[FloatValue<'c>],
+    ) {
+        let per_block = (self.schedule().columns / 2) as usize;
+        let mut buffers = self.buffers();
         for (block, sums) in (0..).zip(sums.chunks(per_block)) {
-            let below = e.add_const(self.warp_row, block * WARPGROUP_ROWS);
-            let row = e.add(tile.row, below);
-            for (index, sums) in (0..).zip(sums.chunks((PANEL_COLUMNS / 2) as usize)) {
-                let column = e.add_const(tile.column, index * PANEL_COLUMNS);
-                let panel = Panel {
-                    batch: tile.batch,
-                    row,
-                    column,
-                    lane_row: e.add(row, self.lane_row),
-                    lane_column: e.add(column, self.lane_column),
-                };
-                let pairs = sums.chunks(2).zip(0..).map(|(pair, index)| Pair {
-                    row: index % 2 * PAIR_STRIDE,
-                    column: index / 2 * PAIR_STRIDE,
-                    values: [pair[0], pair[1]],
-                });
-                self.write_panel(e, &panel, pairs.collect(), &mut buffers);
+            for (index, sums) in (0..).zip(sums.chunks(PANEL_SUMS)) {
+                let column = e.i32(index * PANEL_COLUMNS);
+                let place = (block * WARPGROUP_ROWS, column);
+                self.write_part(e, tile, place, (sums, &mut buffers));
             }
         }
     }
 
+    /// No buffer of a tile is filled yet.
+    pub(in crate::codegen::nvptx) fn buffers(&self) -> Buffers {
+        Buffers {
+            filled: 0,
+            per_tile: self.buffers_per_tile(),
+        }
+    }
+
+    /// Writes 16 rows of 64 columns, some rows below the warp's first and from a column of the tile on.
+    pub(in crate::codegen::nvptx) fn write_part(
+        &self,
+        e: &Emitter<'c>,
+        tile: &Tile<'c>,
+        (below, column): (u32, IntValue<'c>),
+        (sums, buffers): (&[FloatValue<'c>], &mut Buffers),
+    ) {
+        let row = e.add(tile.row, e.add_const(self.warp_row, below));
+        let column = e.add(tile.column, column);
+        let panel = Panel {
+            batch: tile.batch,
+            row,
+            column,
+            lane_row: e.add(row, self.lane_row),
+            lane_column: e.add(column, self.lane_column),
+        };
+        let pairs = sums.chunks(2).zip(0..).map(|(pair, index)| Pair {
+            row: index % 2 * PAIR_STRIDE,
+            column: index / 2 * PAIR_STRIDE,
+            values: [pair[0], pair[1]],
+        });
+        self.write_panel(e, &panel, pairs.collect(), buffers);
+    }
+
     /// Waits until nothing reads the warp's buffers any more.
-    pub(super) fn finish(&self, e: &Emitter<'c>) {
+    pub(in crate::codegen::nvptx) fn finish(&self, e: &Emitter<'c>) {
         if self.buffers_per_tile() > 0 {
             await_reads(e, 0);
         }
@@ -422,7 +446,7 @@ impl<'c> Matrix<'c> {
 }
 
 /// Which of a warp's buffers comes next.
-struct Buffers {
+pub(in crate::codegen::nvptx) struct Buffers {
     /// Buffers filled so far for this tile.
     filled: u32,
     per_tile: u32,

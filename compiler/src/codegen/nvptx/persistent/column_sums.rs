@@ -27,7 +27,12 @@ const CHUNK: u32 = 8;
 const BOX_BYTES: u32 = STAGE_DEPTH * LINE_BYTES;
 
 /// Emits the loop of the warps that add up.
-pub(super) fn emit<'c>(e: &Emitter<'c>, kernel: &Kernel<'_>, thread: &Thread<'c>, ring: &Ring<'c>) {
+pub(in crate::codegen::nvptx) fn emit<'c>(
+    e: &Emitter<'c>,
+    kernel: &Kernel<'_>,
+    thread: &Thread<'c>,
+    ring: &Ring<'c>,
+) {
     let schedule = kernel.schedule;
     let warp = e.sub(thread.warp, e.i32(schedule.groups * 4 + 1));
     let sums = Sums {

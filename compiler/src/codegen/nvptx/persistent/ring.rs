@@ -8,13 +8,12 @@ use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 
 use crate::codegen::llvm::Emitter;
-use crate::codegen::warpgroup_tiling::WarpgroupSchedule;
 
 /// Bytes of a barrier.
 const BARRIER_BYTES: u32 = 8;
 
 /// The ring.
-pub(super) struct Ring<'c> {
+pub(in crate::codegen::nvptx) struct Ring<'c> {
     stages: u32,
     /// Shared address of the first stage's full barrier.
     full: IntValue<'c>,
@@ -24,32 +23,32 @@ pub(super) struct Ring<'c> {
 
 /// A stage, and which phase of its barriers is meant.
 #[derive(Clone, Copy)]
-pub(super) struct Turn<'c> {
+pub(in crate::codegen::nvptx) struct Turn<'c> {
     pub stage: IntValue<'c>,
     parity: IntValue<'c>,
 }
 
 impl<'c> Turn<'c> {
     /// The first turn of a block.
-    pub(super) fn first(e: &Emitter<'c>) -> Turn<'c> {
+    pub(in crate::codegen::nvptx) fn first(e: &Emitter<'c>) -> Turn<'c> {
         Turn {
             stage: e.i32(0),
             parity: e.i32(0),
         }
     }
 
-    pub(super) fn values(self) -> Vec<IntValue<'c>> {
+    pub(in crate::codegen::nvptx) fn values(self) -> Vec<IntValue<'c>> {
         vec![self.stage, self.parity]
     }
 
-    pub(super) fn of_values(values: &[IntValue<'c>]) -> Turn<'c> {
+    pub(in crate::codegen::nvptx) fn of_values(values: &[IntValue<'c>]) -> Turn<'c> {
         Turn {
             stage: values[0],
             parity: values[1],
         }
     }
 
-    pub(super) fn of_basic_values(values: &[BasicValueEnum<'c>]) -> Turn<'c> {
+    pub(in crate::codegen::nvptx) fn of_basic_values(values: &[BasicValueEnum<'c>]) -> Turn<'c> {
         Turn {
             stage: values[0].into_int_value(),
             parity: values[1].into_int_value(),
@@ -58,21 +57,21 @@ impl<'c> Turn<'c> {
 }
 
 impl<'c> Ring<'c> {
-    pub(super) fn emit(
+    /// A ring of so many stages whose barriers lie at an address in shared memory, full ones first.
+    pub(in crate::codegen::nvptx) fn new(
         e: &Emitter<'c>,
-        schedule: &WarpgroupSchedule,
-        shared: IntValue<'c>,
+        stages: u32,
+        full: IntValue<'c>,
     ) -> Ring<'c> {
-        let full = e.add_const(shared, schedule.barriers_start());
         Ring {
-            stages: schedule.stages,
+            stages,
             full,
-            empty: e.add_const(full, schedule.stages * BARRIER_BYTES),
+            empty: e.add_const(full, stages * BARRIER_BYTES),
         }
     }
 
     /// Makes the barriers. One thread does, and the block waits for it.
-    pub(super) fn initialise(&self, e: &Emitter<'c>, readers: u32) {
+    pub(in crate::codegen::nvptx) fn initialise(&self, e: &Emitter<'c>, readers: u32) {
         for (first, count) in [(self.full, 1), (self.empty, readers)] {
             for stage in 0..self.stages {
                 let barrier = e.shared_pointer(e.add_const(first, stage * BARRIER_BYTES));
@@ -85,7 +84,7 @@ impl<'c> Ring<'c> {
     }
 
     /// The turn after one.
-    pub(super) fn next(&self, e: &Emitter<'c>, turn: Turn<'c>) -> Turn<'c> {
+    pub(in crate::codegen::nvptx) fn next(&self, e: &Emitter<'c>, turn: Turn<'c>) -> Turn<'c> {
         let next = e.add_const(turn.stage, 1);
         let wraps = e.compare(IntPredicate::EQ, next, e.i32(self.stages));
         Turn {
@@ -95,7 +94,12 @@ impl<'c> Ring<'c> {
     }
 
     /// The turn so many after one.
-    pub(super) fn after(&self, e: &Emitter<'c>, turn: Turn<'c>, turns: u32) -> Turn<'c> {
+    pub(in crate::codegen::nvptx) fn after(
+        &self,
+        e: &Emitter<'c>,
+        turn: Turn<'c>,
+        turns: u32,
+    ) -> Turn<'c> {
         let sum = e.add_const(turn.stage, turns);
         let laps = e.and_const(e.div_const(sum, self.stages), 1);
         Turn {
@@ -105,29 +109,43 @@ impl<'c> Ring<'c> {
     }
 
     /// The barrier that copies into a stage complete.
-    pub(super) fn full_barrier(&self, e: &Emitter<'c>, stage: IntValue<'c>) -> PointerValue<'c> {
+    pub(in crate::codegen::nvptx) fn full_barrier(
+        &self,
+        e: &Emitter<'c>,
+        stage: IntValue<'c>,
+    ) -> PointerValue<'c> {
         let offset = e.mul_const(stage, BARRIER_BYTES);
         e.shared_pointer(e.add(self.full, offset))
     }
 
-    fn empty_barrier(&self, e: &Emitter<'c>, stage: IntValue<'c>) -> PointerValue<'c> {
+    /// The barrier at which the readers of a stage arrive.
+    pub(in crate::codegen::nvptx) fn empty_barrier(
+        &self,
+        e: &Emitter<'c>,
+        stage: IntValue<'c>,
+    ) -> PointerValue<'c> {
         let offset = e.mul_const(stage, BARRIER_BYTES);
         e.shared_pointer(e.add(self.empty, offset))
     }
 
     /// Waits until a stage is full.
-    pub(super) fn await_full(&self, e: &Emitter<'c>, turn: Turn<'c>) {
+    pub(in crate::codegen::nvptx) fn await_full(&self, e: &Emitter<'c>, turn: Turn<'c>) {
         await_phase(e, self.full_barrier(e, turn.stage), turn.parity);
     }
 
     /// Waits until a stage is empty.
-    pub(super) fn await_empty(&self, e: &Emitter<'c>, turn: Turn<'c>) {
+    pub(in crate::codegen::nvptx) fn await_empty(&self, e: &Emitter<'c>, turn: Turn<'c>) {
         let parity = e.xor_const(turn.parity, 1);
         await_phase(e, self.empty_barrier(e, turn.stage), parity);
     }
 
     /// Says that one warp has read a stage. One lane says it for all.
-    pub(super) fn release(&self, e: &Emitter<'c>, lane: IntValue<'c>, stage: IntValue<'c>) {
+    pub(in crate::codegen::nvptx) fn release(
+        &self,
+        e: &Emitter<'c>,
+        lane: IntValue<'c>,
+        stage: IntValue<'c>,
+    ) {
         let barrier = self.empty_barrier(e, stage);
         let is_first = e.compare(IntPredicate::EQ, lane, e.i32(0));
         e.when(is_first, |e| {
@@ -140,7 +158,12 @@ impl<'c> Ring<'c> {
     }
 
     /// Says how many bytes a stage will get.
-    pub(super) fn expect(&self, e: &Emitter<'c>, stage: IntValue<'c>, bytes: u32) {
+    pub(in crate::codegen::nvptx) fn expect(
+        &self,
+        e: &Emitter<'c>,
+        stage: IntValue<'c>,
+        bytes: u32,
+    ) {
         e.call(
             "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta",
             &[],

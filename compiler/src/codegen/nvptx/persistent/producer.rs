@@ -25,7 +25,12 @@ struct Source<'c> {
 }
 
 /// Emits the producer's loop.
-pub(super) fn emit<'c>(e: &Emitter<'c>, kernel: &Kernel<'_>, thread: &Thread<'c>, ring: &Ring<'c>) {
+pub(in crate::codegen::nvptx) fn emit<'c>(
+    e: &Emitter<'c>,
+    kernel: &Kernel<'_>,
+    thread: &Thread<'c>,
+    ring: &Ring<'c>,
+) {
     let schedule = kernel.schedule;
     let source = |parameter, major, extent, within_stage| Source {
         map: kernel.map(e, parameter),
