@@ -44,6 +44,8 @@ pub enum FindingKind {
     Barrier,
     /// Threads wait for each other for ever, or run without end. The block ends there.
     Deadlock,
+    /// A product in tf32 takes numbers that were not rounded to it: the hardware cuts bits off.
+    Unrounded,
     /// An instruction that a whole warp must execute together was reached by a part of it. The block ends there.
     Divergence,
 }
@@ -71,6 +73,7 @@ impl FindingKind {
             FindingKind::Fence => "missing fence",
             FindingKind::Barrier => "barrier",
             FindingKind::Deadlock => "deadlock",
+            FindingKind::Unrounded => "not rounded",
             FindingKind::Divergence => "divergence",
         }
     }

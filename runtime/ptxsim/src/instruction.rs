@@ -153,6 +153,8 @@ pub(crate) enum Conversion {
     Narrow(Element),
     /// Two of them, the first operand in the high half.
     NarrowPair(Element),
+    /// Single precision to tf32, to the nearest and ties away from zero.
+    RoundToTf32,
 }
 
 /// Types of 16 bits.
@@ -245,6 +247,8 @@ pub(crate) enum Operation {
         transposed: bool,
     },
     MultiplyMatrix(Element),
+    /// `mma.sync` of tf32 numbers.
+    MultiplyTf32,
 }
 
 impl Operation {
@@ -257,6 +261,7 @@ impl Operation {
                 | Operation::WarpBarrier
                 | Operation::LoadMatrix { .. }
                 | Operation::MultiplyMatrix(_)
+                | Operation::MultiplyTf32
                 | Operation::ArriveAtBarrier
                 | Operation::FenceProducts
                 | Operation::CommitProducts

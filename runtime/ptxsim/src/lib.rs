@@ -47,7 +47,7 @@
 //! - barriers of a block and of a warp, the named ones too; barriers in shared memory (`mbarrier`);
 //! - `cp.async`; bulk copies of boxes of tensor maps both ways, with every swizzle, zeros for what lies outside, and
 //!   addition of single-precision numbers; bulk groups;
-//! - `ldmatrix`, `mma.sync`; `wgmma` of 16-bit elements from shared memory, with every swizzle and both orders;
+//! - `ldmatrix`, `mma.sync` of 16-bit elements and of tf32 numbers; `wgmma` of 16-bit elements from shared memory, with every swizzle and both orders;
 //! - the generic and the asynchronous proxy with the fences between them; `setmaxnreg` as far as it makes warps wait.
 //!
 //! Anything else is refused with its name and line, never ignored. Approximate functions (`tanh.approx`, `ex2.approx`,

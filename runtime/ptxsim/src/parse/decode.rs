@@ -59,6 +59,18 @@ pub(super) fn operation(name: &str) -> Option<Operation> {
             b,
             "f32",
         ] if a == b => Some(Operation::MultiplyMatrix(element(a)?)),
+        [
+            "mma",
+            "sync",
+            "aligned",
+            "m16n8k8",
+            "row",
+            "col",
+            "f32",
+            "tf32",
+            "tf32",
+            "f32",
+        ] => Some(Operation::MultiplyTf32),
         _ => arithmetic(&parts, last?),
     }
 }
@@ -262,7 +274,8 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
         Operation::MultiplyAdd(_)
         | Operation::ExtractBits(_)
         | Operation::Select(_)
-        | Operation::MultiplyMatrix(_) => 4..=4,
+        | Operation::MultiplyMatrix(_)
+        | Operation::MultiplyTf32 => 4..=4,
         Operation::CopyAsync => 3..=4,
         Operation::Exchange => 5..=5,
     };
@@ -282,7 +295,7 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
         Operation::LoadMatrix { count, .. } => {
             is_address(1) && (is_vector(0, count.into()) || count == 1)
         }
-        Operation::MultiplyMatrix(_) => {
+        Operation::MultiplyMatrix(_) | Operation::MultiplyTf32 => {
             is_vector(0, 4) && is_vector(1, 4) && is_vector(2, 2) && is_vector(3, 4)
         }
         Operation::WaitCopies
@@ -366,6 +379,7 @@ fn conversion(rest: &[&str]) -> Option<Conversion> {
     match rest {
         ["rn", "bf16x2", "f32"] => Some(Conversion::NarrowPair(Element::Bf16)),
         ["rn", "f16x2", "f32"] => Some(Conversion::NarrowPair(Element::F16)),
+        ["rna", "tf32", "f32"] => Some(Conversion::RoundToTf32),
         ["rn", to, "f32"] => Some(Conversion::Narrow(element(to)?)),
         ["f32", from @ ("f16" | "bf16")] => Some(Conversion::Widen(element(from)?)),
         [to, from] => {

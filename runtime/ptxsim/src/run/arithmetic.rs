@@ -5,6 +5,7 @@ use half::{bf16, f16};
 use super::PARAMETER_WINDOW;
 use super::access::parts;
 use super::block::{Block, Step};
+use super::tf32;
 use super::warp::{LANES, Warp, each};
 use crate::instruction::{Binary, Comparison, Conversion, Element, Kind, Operation, Type, Unary};
 
@@ -214,6 +215,7 @@ fn convert(conversion: Conversion, x: u64, second: u64) -> u64 {
         }
         Conversion::Widen(element) => bits(widen(element, x as u16)),
         Conversion::Narrow(element) => narrow(element, single(x)).into(),
+        Conversion::RoundToTf32 => tf32::rounded(x),
         Conversion::NarrowPair(element) => {
             let (high, low) = (narrow(element, single(x)), narrow(element, single(second)));
             u64::from(high) << 16 | u64::from(low)

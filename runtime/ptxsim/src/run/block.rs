@@ -281,6 +281,7 @@ impl<'k> Block<'k> {
                 self.load_matrix(warp, step, (count, transposed))
             }
             Operation::MultiplyMatrix(element) => self.multiply_matrix(warp, step, element),
+            Operation::MultiplyTf32 => self.multiply_tf32(warp, step),
             _ => self.compute(warp, step),
         }
     }

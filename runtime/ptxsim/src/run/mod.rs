@@ -6,6 +6,7 @@ mod barrier;
 mod block;
 mod matrix;
 mod tensor;
+mod tf32;
 mod warp;
 mod warpgroup;
 
