@@ -405,6 +405,11 @@ impl NamedMatrix {
         self.layout.batch_stride.unwrap_or(self.span())
     }
 
+    /// Elements from the pointer to the end of the last matrix of a batch.
+    pub fn reach(&self, batch: u64) -> u64 {
+        self.layout.offset + (batch - 1) * self.batch_stride() + self.span()
+    }
+
     /// Elements from the first line's start to the last line's end.
     fn span(&self) -> u64 {
         let lines = match self.layout.order {

@@ -4,8 +4,10 @@
 //! the compiler's IR, so a bundle can be written on one machine and played on another.
 
 mod checkpoint;
+pub mod kernel;
 
 pub use checkpoint::{CHECKPOINT_VERSION, CheckpointMap, Held, Moved};
+pub use kernel::KernelImage;
 
 use std::collections::{BTreeMap, HashSet};
 

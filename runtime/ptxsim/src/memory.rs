@@ -70,6 +70,14 @@ impl Memory {
             .all(|&written| written)
     }
 
+    /// Gives an allocation's memory back. Whatever is accessed there afterwards is out of bounds; no other allocation comes to lie
+    /// there.
+    pub fn free(&mut self, pointer: Pointer) {
+        let allocation = &mut self.allocations[((pointer.0 - FIRST) / STRIDE) as usize];
+        allocation.bytes = Vec::new();
+        allocation.written = Vec::new();
+    }
+
     fn push(&mut self, allocation: Allocation) -> Pointer {
         self.allocations.push(allocation);
         Pointer(FIRST + (self.allocations.len() as u64 - 1) * STRIDE)

@@ -1,8 +1,6 @@
 //! `raddle kernel`: one kernel of a linear layer as LLVM IR, PTX, machine code, disassembly, or as a report.
 
-mod cuda;
 mod run;
-mod simulate;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};

@@ -6,6 +6,7 @@ mod activation;
 mod elements;
 #[cfg(feature = "llvm")]
 mod emit;
+mod image;
 #[cfg(feature = "llvm")]
 mod layers;
 #[cfg(feature = "llvm")]

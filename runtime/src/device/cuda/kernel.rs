@@ -45,19 +45,6 @@ unsafe impl Send for Kernel {}
 // SAFETY: as above.
 unsafe impl Sync for Kernel {}
 
-/// How many threads a launch starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
-    /// Blocks; the grid has one dimension.
-    pub blocks: u32,
-    /// Threads of a block.
-    pub threads: u32,
-    /// Bytes of shared memory that each block gets beside what the kernel declares.
-    pub shared_bytes: u32,
-    /// Blocks that share a cluster; 1 where there are none. It must divide `blocks`.
-    pub cluster: u32,
-}
-
 /// What a kernel's parameter is set to.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument<'a> {

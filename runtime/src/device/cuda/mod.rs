@@ -9,6 +9,7 @@ mod driver;
 mod error;
 mod graph;
 mod kernel;
+mod launcher;
 mod stream;
 mod tensor_map;
 
@@ -16,6 +17,8 @@ pub use buffer::Buffer;
 pub use driver::Gpu;
 pub use error::CudaError;
 pub use graph::Graph;
-pub use kernel::{Argument, Grid, Image, Kernel};
+pub use kernel::{Argument, Image, Kernel};
+pub use launcher::CudaLauncher;
+pub use raddle_bundle::kernel::{Element, Grid, Swizzle};
 pub use stream::{Event, Stream};
-pub use tensor_map::{Element, Swizzle, TensorMap, Tile};
+pub use tensor_map::{TensorMap, Tile};

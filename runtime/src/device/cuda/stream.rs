@@ -7,9 +7,11 @@ use cudarc::driver::sys::{
     CUlaunchConfig, CUstream, cuLaunchKernelEx,
 };
 
+use raddle_bundle::kernel::Grid;
+
 use super::driver::{Gpu, STREAM_WAIT, require};
 use super::error::CudaError;
-use super::kernel::{Argument, Grid, Held, Kernel};
+use super::kernel::{Argument, Held, Kernel};
 
 /// Work that a GPU does in order.
 #[derive(Debug)]

@@ -5,6 +5,8 @@ use cudarc::driver::sys::{
     CUtensorMapL2promotion, CUtensorMapSwizzle, cuTensorMapEncodeTiled,
 };
 
+use raddle_bundle::kernel::{Element, Swizzle};
+
 use super::buffer::Buffer;
 use super::driver::{Gpu, TENSOR_MAP, require};
 use super::error::CudaError;
@@ -12,30 +14,6 @@ use super::error::CudaError;
 /// A matrix and the tile of it that one copy moves. It names the buffer's address: the buffer must outlive its use.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorMap(CUtensorMap);
-
-/// The type of a matrix's elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
-    /// bfloat16.
-    Bf16,
-    /// IEEE half.
-    F16,
-    /// IEEE single.
-    F32,
-}
-
-/// How the 16-byte pieces of a tile's rows are permuted in shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Swizzle {
-    /// Not at all.
-    None,
-    /// Within 32 bytes.
-    Bytes32,
-    /// Within 64 bytes.
-    Bytes64,
-    /// Within 128 bytes.
-    Bytes128,
-}
 
 /// What one copy moves, and from what.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +24,8 @@ pub struct Tile<'a> {
     pub strides_bytes: &'a [u64],
     /// Elements of the tile along each dimension, at most 256.
     pub tile: &'a [u32],
-    /// Elements of the buffer before the tensor's first.
-    pub offset: u64,
+    /// Bytes of the buffer before the tensor's first element; a multiple of 16.
+    pub offset_bytes: u64,
     /// The elements.
     pub element: Element,
     /// How the tile lies in shared memory.
@@ -62,10 +40,10 @@ impl Gpu {
     /// description breaks its rules.
     pub fn tensor_map(&self, buffer: &Buffer, tile: Tile<'_>) -> Result<TensorMap, CudaError> {
         require(TENSOR_MAP)?;
-        let (data_type, element_bytes) = match tile.element {
-            Element::Bf16 => (CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2),
-            Element::F16 => (CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2),
-            Element::F32 => (CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4),
+        let data_type = match tile.element {
+            Element::Bf16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+            Element::F16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+            Element::F32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
         };
         let swizzle = match tile.swizzle {
             Swizzle::None => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
@@ -84,7 +62,7 @@ impl Gpu {
             });
         }
         let steps = vec![1u32; rank];
-        let address = buffer.address() + tile.offset * element_bytes;
+        let address = buffer.address() + tile.offset_bytes;
         let mut map = CUtensorMap { opaque: [0; 16] };
         self.call("cuTensorMapEncodeTiled", || {
             // SAFETY: every list is as long as the rank says, the strides one shorter; the address is only written down.

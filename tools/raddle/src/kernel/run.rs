@@ -5,11 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
-use raddle_compiler::codegen::nvptx::{Parameter, Ptx, Toolkit};
+use clap::Args;
+use raddle_bundle::KernelImage;
+use raddle_bundle::kernel::{Access, KernelParameter};
+use raddle_compiler::codegen::nvptx::{Parameter, Ptx};
 use raddle_compiler::codegen::oracle::{self, Inputs, Matrix, Results};
+use raddle_runtime::device::launch::{BufferId, Contents, LaunchError, Launched, Launcher};
 
-use super::{cuda, simulate};
+use crate::device::{Delivery, Device, Simulation};
+
+/// Launches of which the fastest is reported, on a device with a clock.
+const TIMED_LAUNCHES: usize = 5;
 
 /// The most products that a run takes on: beyond, the sums in double precision alone would take hours.
 const MOST_TERMS: u128 = 1 << 36;
@@ -35,59 +41,6 @@ pub struct Run {
     dump_io: Option<PathBuf>,
 }
 
-/// What runs the kernel.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Device {
-    /// The simulator; no GPU is needed.
-    Ptxsim,
-    /// The first NVIDIA GPU of this machine.
-    Cuda,
-}
-
-/// When asynchronous copies arrive.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Delivery {
-    /// At once.
-    Eager,
-    /// As late as the waits allow.
-    Adversarial,
-}
-
-/// What a kernel wrote, and what there is to say of the run.
-pub struct Played {
-    /// The bytes behind each parameter that the kernel writes.
-    pub written: Vec<(Parameter, Vec<u8>)>,
-    /// Facts for the user, each with its name.
-    pub facts: Vec<(&'static str, String)>,
-    /// What the run found wrong with the kernel.
-    pub findings: Vec<String>,
-}
-
-/// What a parameter points to before a launch.
-pub enum Before {
-    /// These bytes.
-    Bytes(Vec<u8>),
-    /// This many bytes that nothing has written.
-    Unwritten(usize),
-}
-
-impl Before {
-    /// What the kernel's parameter points to, given these inputs.
-    pub fn of(parameter: Parameter, ptx: &Ptx, inputs: &Inputs) -> Before {
-        match parameter {
-            Parameter::A => Before::Bytes(inputs.first.bytes()),
-            Parameter::B => Before::Bytes(inputs.second.bytes()),
-            Parameter::Bias => Before::Bytes(inputs.bias.bytes()),
-            Parameter::AuxiliaryInput => Before::Bytes(inputs.auxiliary.bytes()),
-            Parameter::Output if ptx.kernel.accumulate => Before::Bytes(inputs.existing.bytes()),
-            Parameter::Output | Parameter::AuxiliaryOutput => {
-                Before::Unwritten(inputs.existing.size())
-            }
-            Parameter::BiasGradient => Before::Unwritten(ptx.kernel.n as usize * 4),
-        }
-    }
-}
-
 /// Runs a kernel and prints how it did.
 ///
 /// # Errors
@@ -105,15 +58,14 @@ pub fn run(ptx: &Ptx, device: Device, options: &Run) -> anyhow::Result<ExitCode>
         bail!("this kernel is too large to run and compare; choose smaller extents");
     }
     let inputs = Inputs::random(kernel, options.seed);
-    let played = match device {
-        Device::Ptxsim => simulate::play(ptx, &inputs, (options.delivery, options.seed))?,
-        Device::Cuda => cuda::play(ptx, &inputs, &Toolkit::discover())?,
+    let simulation = Simulation {
+        delivery: options.delivery,
     };
+    let mut launcher = device.open(simulation, options.seed)?;
+    let played = play(&mut *launcher, ptx, &device.image(ptx)?, &inputs)?;
     let bytes = |wanted: Parameter| {
-        let found = played
-            .written
-            .iter()
-            .find(|(parameter, _)| *parameter == wanted);
+        let mut written = played.written.iter();
+        let found = written.find(|(parameter, _)| *parameter == wanted);
         found.map(|(_, bytes)| bytes.as_slice())
     };
     let results = Results {
@@ -132,8 +84,12 @@ pub fn run(ptx: &Ptx, device: Device, options: &Run) -> anyhow::Result<ExitCode>
         "blocks",
         &format!("{} of {} threads", ptx.launch.blocks, ptx.launch.threads),
     );
-    for (name, what) in &played.facts {
+    for (name, what) in &played.launched.facts {
         fact(name, what);
+    }
+    if let Some(us) = played.launched.kernel_us {
+        let rate = kernel.flops() as f64 / us / 1e6;
+        fact("time", &format!("{us:.1} us, {rate:.1} TFLOP/s"));
     }
     fact(
         "numbers",
@@ -145,15 +101,75 @@ pub fn run(ptx: &Ptx, device: Device, options: &Run) -> anyhow::Result<ExitCode>
     if let Some(first) = &comparison.first_wrong {
         fact("first wrong", first);
     }
-    fact("findings", &played.findings.len().to_string());
-    for finding in &played.findings {
+    let findings = &played.launched.findings;
+    fact("findings", &findings.len().to_string());
+    for finding in findings {
         println!("  {finding}");
     }
-    Ok(if comparison.is_right() && played.findings.is_empty() {
+    Ok(if comparison.is_right() && findings.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// What a kernel wrote, and what there is to say of the run.
+struct Played {
+    /// The bytes behind each parameter that the kernel writes.
+    written: Vec<(Parameter, Vec<u8>)>,
+    launched: Launched,
+}
+
+/// Launches the kernel, and again a few times where the device has a clock, which then tells the fastest.
+fn play(
+    launcher: &mut dyn Launcher,
+    ptx: &Ptx,
+    image: &KernelImage,
+    inputs: &Inputs,
+) -> Result<Played, LaunchError> {
+    let kernel = launcher.load(image)?;
+    let parameters = || ptx.parameters.as_slice().iter().zip(&image.parameters);
+    let buffers: Vec<BufferId> = parameters()
+        .map(|(&parameter, pointer)| allocate(launcher, parameter, pointer, inputs))
+        .collect::<Result<_, _>>()?;
+    let mut launched = launcher.launch(kernel, &buffers)?;
+    let mut written = Vec::new();
+    for ((&parameter, _), &buffer) in parameters().zip(&buffers) {
+        if parameter.is_written() {
+            written.push((parameter, launcher.read(buffer)?));
+        }
+    }
+    if let Some(best) = &mut launched.kernel_us {
+        for _ in 0..TIMED_LAUNCHES {
+            let again = launcher.launch(kernel, &buffers)?.kernel_us;
+            *best = again.map_or(*best, |again| best.min(again));
+        }
+    }
+    Ok(Played { written, launched })
+}
+
+/// What a parameter points to before the launch.
+fn allocate(
+    launcher: &mut dyn Launcher,
+    parameter: Parameter,
+    pointer: &KernelParameter,
+    inputs: &Inputs,
+) -> Result<BufferId, LaunchError> {
+    let size = pointer.bytes as usize;
+    let bytes = match (pointer.access, parameter) {
+        (Access::Writes | Access::Scratch, _) => {
+            return launcher.allocate(Contents::Unwritten(size));
+        }
+        (Access::ZeroedScratch, _) => return launcher.allocate(Contents::Zeros(size)),
+        (_, Parameter::A) => inputs.first.bytes(),
+        (_, Parameter::B) => inputs.second.bytes(),
+        (_, Parameter::Bias) => inputs.bias.bytes(),
+        (_, Parameter::AuxiliaryInput) => inputs.auxiliary.bytes(),
+        (_, Parameter::Output | Parameter::AuxiliaryOutput | Parameter::BiasGradient) => {
+            inputs.existing.bytes()
+        }
+    };
+    launcher.allocate(Contents::Bytes(&bytes))
 }
 
 /// Writes what went in and what came out.
