@@ -22,6 +22,7 @@ pub mod math;
 pub mod nvptx;
 pub mod oracle;
 pub mod program;
+pub mod tensor_memory_tiling;
 pub mod tiling;
 pub mod warpgroup_tiling;
 

@@ -62,11 +62,11 @@ impl NoWarpgroups {
     /// The reason in words.
     pub const fn reason(self) -> &'static str {
         match self {
-            NoWarpgroups::Element => "wgmma takes 16-bit elements",
+            NoWarpgroups::Element => "wgmma and tcgen05.mma take 16-bit elements here",
             NoWarpgroups::Alignment => "TMA takes lines that start at multiples of 16 bytes",
             NoWarpgroups::Stride => "TMA takes strides below 2^40 bytes",
             NoWarpgroups::Tiles => "there are too many tiles",
-            NoWarpgroups::Tile => "no warpgroup's tile has this size",
+            NoWarpgroups::Tile => "no tile for TMA has this size",
         }
     }
 }
@@ -183,18 +183,25 @@ impl WarpgroupSchedule {
 
 /// One line of the table of tiles.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
-    rows: u32,
-    columns: u32,
-    groups: u32,
-    stages: u32,
-    resident: u32,
-    registers: Option<RegisterSplit>,
+pub(super) struct Candidate {
+    pub rows: u32,
+    pub columns: u32,
+    pub groups: u32,
+    pub stages: u32,
+    pub resident: u32,
+    pub registers: Option<RegisterSplit>,
     /// The same for kernels that also sum over the right operand's depth.
-    registers_with_sums: Option<RegisterSplit>,
+    pub registers_with_sums: Option<RegisterSplit>,
     /// Share of the peak rate that the main loop reaches with that many blocks. Smaller tiles read each operand more
     /// often: a `wgmma` of n columns reads its left operand in as many cycles whatever n is.
-    efficiency: f64,
+    pub efficiency: f64,
+}
+
+/// Tiles to choose from, and how fast what multiplies them is.
+pub(super) struct Table {
+    pub candidates: &'static [Candidate],
+    /// How many times as fast as the `mma.sync` that [`Limits::tensor_terms_per_cycle`] states.
+    pub rate_over_mma_sync: f64,
 }
 
 const WIDE: Option<RegisterSplit> = Some(RegisterSplit {
@@ -220,8 +227,11 @@ const CANDIDATES: &[Candidate] = &[
 /// next tile's copies overlap.
 const TILE_OVERHEAD_CYCLES: f64 = 1500.0;
 
-/// `wgmma` multiplies twice as fast as the `mma.sync` that [`Limits::tensor_terms_per_cycle`] states.
-const RATE_OVER_MMA_SYNC: f64 = 2.0;
+/// `wgmma` multiplies twice as fast as `mma.sync`.
+const WARPGROUPS: Table = Table {
+    candidates: CANDIDATES,
+    rate_over_mma_sync: 2.0,
+};
 
 /// Picks the tile that the cost model expects to finish first, or the one that is wished for.
 ///
@@ -229,6 +239,16 @@ const RATE_OVER_MMA_SYNC: f64 = 2.0;
 /// Why the product is not for warpgroups.
 pub fn choose(
     contraction: &Contraction,
+    limits: &Limits,
+    wish: Option<TileSize>,
+) -> Result<WarpgroupSchedule, NoWarpgroups> {
+    choose_among(contraction, &WARPGROUPS, limits, wish)
+}
+
+/// The same among other tiles.
+pub(super) fn choose_among(
+    contraction: &Contraction,
+    table: &Table,
     limits: &Limits,
     wish: Option<TileSize>,
 ) -> Result<WarpgroupSchedule, NoWarpgroups> {
@@ -244,24 +264,26 @@ pub fn choose(
             return Err(NoWarpgroups::Stride);
         }
     }
-    let best = CANDIDATES
+    let rate = f64::from(limits.tensor_terms_per_cycle) * table.rate_over_mma_sync;
+    let cycles = |candidate| cycles(contraction, candidate, (limits, rate));
+    let best = table
+        .candidates
         .iter()
         .filter(|candidate| {
             wish.is_none_or(|wish| (wish.rows, wish.columns) == (candidate.rows, candidate.columns))
         })
-        .min_by(|x, y| cycles(contraction, x, limits).total_cmp(&cycles(contraction, y, limits)))
+        .min_by(|&x, &y| cycles(x).total_cmp(&cycles(y)))
         .ok_or(NoWarpgroups::Tile)?;
     schedule(contraction, best, limits)
 }
 
 /// Cycles that the cost model expects of a kernel.
-fn cycles(contraction: &Contraction, candidate: &Candidate, limits: &Limits) -> f64 {
+fn cycles(contraction: &Contraction, candidate: &Candidate, (limits, rate): (&Limits, f64)) -> f64 {
     let tiles = contraction.rows.div_ceil(candidate.rows.into())
         * contraction.columns.div_ceil(candidate.columns.into());
     let tiles = tiles.saturating_mul(contraction.batch);
     let depth = contraction.depth.next_multiple_of(STAGE_DEPTH.into());
     let terms = f64::from(candidate.rows) * f64::from(candidate.columns) * depth as f64;
-    let rate = f64::from(limits.tensor_terms_per_cycle) * RATE_OVER_MMA_SYNC;
     let per_multiprocessor = tiles.div_ceil(limits.multiprocessors.into()) as f64;
     let rounds = (per_multiprocessor / f64::from(candidate.resident)).ceil();
     per_multiprocessor * terms / (rate * candidate.efficiency) + rounds * TILE_OVERHEAD_CYCLES

@@ -114,7 +114,7 @@ struct Epilogue {
 /// What to write, for which GPU, and where.
 #[derive(Args)]
 struct Output {
-    /// The GPU: sm_80, sm_86, sm_89 or sm_90a.
+    /// The GPU: sm_80, sm_86, sm_89, sm_90a or sm_100a.
     #[arg(long, default_value = "sm_80", value_parser = architecture)]
     target: Architecture,
     /// The PTX version; the oldest that knows the target if left out.

@@ -74,6 +74,23 @@ impl<'c> Emitter<'c> {
         }
     }
 
+    /// An instruction that waits for numbers: they pass through it, so that nothing uses them before.
+    pub(crate) fn pass_through(
+        &self,
+        text: &str,
+        values: &[FloatValue<'c>],
+    ) -> Vec<FloatValue<'c>> {
+        let count = values.len();
+        let mut constraints = vec!["=f".to_owned(); count];
+        constraints.extend((0..count).map(|index| index.to_string()));
+        let types = vec![BasicTypeEnum::from(self.context.f32_type()); count];
+        let values: Vec<BasicValueEnum<'c>> = values.iter().map(|&value| value.into()).collect();
+        self.assembly((text.to_owned(), constraints.join(",")), &types, &values)
+            .into_iter()
+            .map(BasicValueEnum::into_float_value)
+            .collect()
+    }
+
     /// Reads a special register anew, such as `%tid.x`, so that its value need not be kept from an earlier read.
     pub(crate) fn read_special_again(&self, name: &str) -> IntValue<'c> {
         let function_type = self.context.i32_type().fn_type(&[], false);

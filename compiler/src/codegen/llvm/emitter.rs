@@ -22,6 +22,8 @@ use inkwell::{AddressSpace, FloatPredicate, IntPredicate};
 pub(crate) enum Space {
     Global = 1,
     Shared = 3,
+    /// Tensor memory; its addresses count lanes in the high half and columns in the low one.
+    Tensor = 6,
     /// Shared memory of all blocks of a cluster, this block's among it.
     Cluster = 7,
 }
@@ -318,6 +320,14 @@ impl<'c> Emitter<'c> {
         built(
             self.builder
                 .build_int_to_ptr(address, self.pointer_type(Space::Shared), ""),
+        )
+    }
+
+    /// The tensor-memory pointer with an address of 32 bits.
+    pub(crate) fn tensor_pointer(&self, address: IntValue<'c>) -> PointerValue<'c> {
+        built(
+            self.builder
+                .build_int_to_ptr(address, self.pointer_type(Space::Tensor), ""),
         )
     }
 

@@ -11,6 +11,7 @@ use super::planned::Planned;
 use super::ptx::{Parameters, Plan, Ptx, check_externals};
 use super::sm80;
 use super::sm90;
+use super::sm100;
 use super::target::Target;
 use super::tensor_map::TensorMap;
 use crate::codegen::description::KernelDescription;
@@ -108,8 +109,17 @@ fn write<'c>(context: &'c Context, machine: &Machine, planned: &Planned) -> Modu
             };
             sm90::emit_product(&emitter, &kernel);
         }
+        (Plan::TensorMemory(schedule), Some(product)) => {
+            let kernel = persistent::Kernel {
+                contraction: product,
+                schedule: &schedule.tile,
+                parameters,
+                maps: tensor_maps,
+            };
+            sm100::emit_product(&emitter, &kernel, schedule);
+        }
         (Plan::ColumnSum(schedule), _) => sm80::emit_column_sum(&emitter, schedule),
-        (Plan::Product(_) | Plan::Warpgroups(_), None) => {
+        (Plan::Product(_) | Plan::Warpgroups(_) | Plan::TensorMemory(_), None) => {
             unreachable!("a product's plan is made from a product")
         }
     }

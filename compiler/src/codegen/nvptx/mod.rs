@@ -16,6 +16,8 @@ mod ptx;
 mod report;
 mod sass;
 #[cfg(feature = "llvm")]
+mod sm100;
+#[cfg(feature = "llvm")]
 mod sm80;
 #[cfg(feature = "llvm")]
 mod sm90;

@@ -13,6 +13,7 @@ use crate::codegen::column_sum::ColumnSumSchedule;
 use crate::codegen::contraction::Contraction;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
+use crate::codegen::tensor_memory_tiling;
 use crate::codegen::tiling::{self, TileSize};
 use crate::codegen::warpgroup_tiling::{self, NoWarpgroups};
 
@@ -27,7 +28,7 @@ pub struct Planned {
     pub contraction: Option<Contraction>,
     /// How the work is cut.
     pub plan: Plan,
-    /// Why warpgroups do not do it, on an architecture that has them.
+    /// Why neither warpgroups nor tensor memory do it, on an architecture that has one of them.
     pub without_warpgroups: Option<NoWarpgroups>,
     /// Its pointers.
     pub parameters: Parameters,
@@ -50,16 +51,20 @@ impl Planned {
         let mut without_warpgroups = None;
         let (plan, parameters) = match &contraction {
             Some(product) => {
-                let warpgroups = if target.architecture().has_warpgroups() {
-                    warpgroup_tiling::choose(product, &limits, wish)
-                        .map_err(|reason| without_warpgroups = Some(reason))
-                        .ok()
+                let architecture = target.architecture();
+                let persistent = if architecture.has_warpgroups() {
+                    warpgroup_tiling::choose(product, &limits, wish).map(Plan::Warpgroups)
+                } else if architecture.has_tensor_memory() {
+                    tensor_memory_tiling::choose(product, &limits, wish).map(Plan::TensorMemory)
                 } else {
-                    None
+                    Ok(Plan::Product(tiling::choose(product, &limits, wish)?))
                 };
-                let plan = match warpgroups {
-                    Some(schedule) => Plan::Warpgroups(schedule),
-                    None => Plan::Product(tiling::choose(product, &limits, wish)?),
+                let plan = match persistent {
+                    Ok(plan) => plan,
+                    Err(reason) => {
+                        without_warpgroups = Some(reason);
+                        Plan::Product(tiling::choose(product, &limits, wish)?)
+                    }
                 };
                 (plan, Parameters::of_product(product))
             }
@@ -70,6 +75,9 @@ impl Planned {
         };
         let tensor_maps = match (&plan, &contraction) {
             (Plan::Warpgroups(schedule), Some(product)) => TensorMap::all(product, schedule),
+            (Plan::TensorMemory(schedule), Some(product)) => {
+                TensorMap::all(product, &schedule.tile)
+            }
             _ => Vec::new(),
         };
         Ok(Planned {

@@ -6,6 +6,7 @@ use crate::codegen::column_sum::ColumnSumSchedule;
 use crate::codegen::contraction::Contraction;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
+use crate::codegen::tensor_memory_tiling::TensorMemorySchedule;
 use crate::codegen::tiling::TileSchedule;
 use crate::codegen::warpgroup_tiling::{NoWarpgroups, WarpgroupSchedule};
 
@@ -116,6 +117,8 @@ pub enum Plan {
     Product(TileSchedule),
     /// A matrix product by warpgroups in blocks that stay.
     Warpgroups(WarpgroupSchedule),
+    /// A matrix product with its sums in tensor memory, in blocks that stay.
+    TensorMemory(TensorMemorySchedule),
     /// Sums over the rows of a matrix.
     ColumnSum(ColumnSumSchedule),
 }
@@ -134,6 +137,11 @@ impl Plan {
                 threads: schedule.threads(),
                 shared_bytes: schedule.shared_bytes(),
             },
+            Plan::TensorMemory(schedule) => Launch {
+                blocks: schedule.tile.blocks,
+                threads: schedule.threads(),
+                shared_bytes: schedule.shared_bytes(),
+            },
             Plan::ColumnSum(schedule) => Launch {
                 blocks: schedule.blocks() as u32,
                 threads: schedule.threads(),
@@ -147,6 +155,7 @@ impl Plan {
         match self {
             Plan::Product(schedule) => schedule.resident,
             Plan::Warpgroups(schedule) => schedule.resident,
+            Plan::TensorMemory(schedule) => schedule.tile.resident,
             Plan::ColumnSum(_) => 2,
         }
     }
@@ -169,7 +178,7 @@ pub struct Ptx {
     pub kernel: KernelDescription,
     /// How the work was cut.
     pub plan: Plan,
-    /// Why warpgroups do not do it, on an architecture that has them.
+    /// Why neither warpgroups nor tensor memory do it, on an architecture that has one of them.
     pub without_warpgroups: Option<NoWarpgroups>,
     /// What it runs on.
     pub target: Target,

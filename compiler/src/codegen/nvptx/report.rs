@@ -4,10 +4,11 @@ use std::fmt;
 
 use super::ptx::{Plan, Ptx};
 use super::sass::{ProductLoop, Sass};
-use super::target::Limits;
+use super::target::{Architecture, Limits};
 use super::toolkit::{Cubin, Resources, Toolkit};
 use crate::codegen::contraction::Major;
 use crate::codegen::error::CodegenError;
+use crate::codegen::tensor_memory_tiling::TensorMemorySchedule;
 use crate::codegen::tiling::{CopyPath, Method, TileSchedule};
 use crate::codegen::warpgroup_tiling::{NoWarpgroups, STAGE_DEPTH, StorePath, WarpgroupSchedule};
 
@@ -26,7 +27,7 @@ pub struct Report {
     pub architecture: &'static str,
     /// How the work was cut.
     pub plan: Plan,
-    /// Why warpgroups do not do it, on an architecture that has them.
+    /// Why neither warpgroups nor tensor memory do it, on an architecture that has one of them.
     pub without_warpgroups: Option<NoWarpgroups>,
     /// What the assembler says it takes.
     pub resources: Resources,
@@ -93,9 +94,16 @@ impl Report {
                 ptx.launch.threads,
                 shared_bytes,
             ),
-            matrix_instructions: sass.count("HMMA") + sass.count("HGMMA"),
+            matrix_instructions: sass.matrix_instructions(),
             wide_copies: wide_copies as u32,
-            product_loop: sass.product_loop(),
+            product_loop: sass.product_loop().map(|round| match ptx.plan {
+                // The instruction's text does not say how many columns it multiplies.
+                Plan::TensorMemory(schedule) => ProductLoop {
+                    tensor_cycles: round.matrix_instructions * schedule.tile.columns / 2,
+                    ..round
+                },
+                _ => round,
+            }),
             messages: cubin.messages.clone(),
         }
     }
@@ -142,6 +150,7 @@ impl fmt::Display for Report {
         match plan {
             Plan::Product(schedule) => write_product(f, schedule)?,
             Plan::Warpgroups(schedule) => write_warpgroups(f, schedule)?,
+            Plan::TensorMemory(schedule) => write_tensor_memory(f, schedule)?,
             Plan::ColumnSum(schedule) => writeln!(
                 f,
                 "path:                 sums of {} columns per block, {} elements at a time",
@@ -150,7 +159,12 @@ impl fmt::Display for Report {
             )?,
         }
         if let Some(reason) = self.without_warpgroups {
-            writeln!(f, "without warpgroups:   {}", reason.reason())?;
+            let what = if self.architecture == Architecture::Sm100a.name() {
+                "without tcgen05:     "
+            } else {
+                "without warpgroups:  "
+            };
+            writeln!(f, "{what} {}", reason.reason())?;
         }
         let launch = plan.launch();
         writeln!(
@@ -244,6 +258,40 @@ fn write_warpgroups(f: &mut fmt::Formatter<'_>, schedule: &WarpgroupSchedule) ->
         schedule.columns,
         schedule.stages
     )?;
+    write_ways(f, schedule)?;
+    if let Some(split) = schedule.registers {
+        writeln!(
+            f,
+            "registers shared:     {} producer, {} consumer",
+            split.producer, split.consumer
+        )?;
+    }
+    Ok(())
+}
+
+fn write_tensor_memory(f: &mut fmt::Formatter<'_>, schedule: &TensorMemorySchedule) -> fmt::Result {
+    let tile = &schedule.tile;
+    writeln!(
+        f,
+        "path:                 tcgen05.mma m128n{}k16, TMA, tensor memory",
+        tile.columns
+    )?;
+    writeln!(
+        f,
+        "tile:                 {} x {} x {STAGE_DEPTH}, {} stages",
+        tile.rows, tile.columns, tile.stages
+    )?;
+    writeln!(
+        f,
+        "tensor memory:        {} columns, {} accumulators",
+        schedule.tensor_columns(),
+        schedule.accumulators
+    )?;
+    write_ways(f, tile)
+}
+
+/// How operands and results are copied.
+fn write_ways(f: &mut fmt::Formatter<'_>, schedule: &WarpgroupSchedule) -> fmt::Result {
     let major = |major| match major {
         Major::Depth => "K-major",
         Major::Outer => "MN-major",
@@ -258,15 +306,7 @@ fn write_warpgroups(f: &mut fmt::Formatter<'_>, schedule: &WarpgroupSchedule) ->
         StorePath::Tensor => "TMA through shared memory".to_owned(),
         StorePath::Direct(elements) => format!("from registers, {elements} elements at a time"),
     };
-    writeln!(f, "result:               {store}")?;
-    if let Some(split) = schedule.registers {
-        writeln!(
-            f,
-            "registers shared:     {} producer, {} consumer",
-            split.producer, split.consumer
-        )?;
-    }
-    Ok(())
+    writeln!(f, "result:               {store}")
 }
 
 fn copy_name(copy: CopyPath) -> String {
@@ -279,7 +319,6 @@ fn copy_name(copy: CopyPath) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codegen::nvptx::Architecture;
 
     #[test]
     fn occupancy_follows_the_scarcest_resource() {

@@ -65,7 +65,7 @@ pub struct ProductLoop {
     pub asynchronous_copies: u32,
     /// The sum of all stall counts: cycles that one warp alone takes to issue a round.
     pub stall_cycles: u32,
-    /// Cycles for which one warp's round occupies the tensor core.
+    /// Cycles for which one warp's round occupies the tensor core, as far as the instructions' text says it.
     pub tensor_cycles: u32,
 }
 
@@ -118,17 +118,20 @@ impl Sass {
         count(&self.instructions, family)
     }
 
+    /// How many instructions multiply matrices.
+    pub fn matrix_instructions(&self) -> u32 {
+        matrix(&self.instructions)
+    }
+
     /// The loop with the most products among those that contain no other with products; `None` if no loop has any.
     pub fn product_loop(&self) -> Option<ProductLoop> {
-        let products = |body: &[Instruction]| {
-            (count(body, "HMMA") + count(body, "HGMMA")) * 1000 + count(body, "FFMA")
-        };
+        let products = |body: &[Instruction]| matrix(body) * 1000 + count(body, "FFMA");
         self.innermost_loops(|body| products(body) > 0)
             .into_iter()
             .max_by_key(|body| products(body))
             .map(|body| ProductLoop {
                 instructions: body.len() as u32,
-                matrix_instructions: count(body, "HMMA") + count(body, "HGMMA"),
+                matrix_instructions: matrix(body),
                 multiply_adds: count(body, "FFMA"),
                 asynchronous_copies: count(body, "LDGSTS"),
                 stall_cycles: body
@@ -180,6 +183,14 @@ impl Sass {
             .map(|&(first, last)| &self.instructions[first..=last])
             .collect()
     }
+}
+
+/// Instructions that multiply matrices: `mma.sync`, `wgmma`, `tcgen05.mma`.
+fn matrix(instructions: &[Instruction]) -> u32 {
+    ["HMMA", "HGMMA", "UTCHMMA"]
+        .map(|family| count(instructions, family))
+        .iter()
+        .sum()
 }
 
 fn count(instructions: &[Instruction], family: &str) -> u32 {

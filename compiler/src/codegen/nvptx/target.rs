@@ -25,15 +25,18 @@ pub enum Architecture {
     Sm89,
     /// H100, H200, with the features that only this architecture has.
     Sm90a,
+    /// B200, with the features that only this architecture has.
+    Sm100a,
 }
 
 impl Architecture {
     /// Every architecture.
-    pub const ALL: [Architecture; 4] = [
+    pub const ALL: [Architecture; 5] = [
         Architecture::Sm80,
         Architecture::Sm86,
         Architecture::Sm89,
         Architecture::Sm90a,
+        Architecture::Sm100a,
     ];
 
     /// The name that `ptxas -arch` and LLVM use.
@@ -43,6 +46,7 @@ impl Architecture {
             Architecture::Sm86 => "sm_86",
             Architecture::Sm89 => "sm_89",
             Architecture::Sm90a => "sm_90a",
+            Architecture::Sm100a => "sm_100a",
         }
     }
 
@@ -58,6 +62,7 @@ impl Architecture {
             Architecture::Sm86 => (7, 1),
             Architecture::Sm89 => (7, 8),
             Architecture::Sm90a => (8, 0),
+            Architecture::Sm100a => (8, 6),
         };
         PtxVersion { major, minor }
     }
@@ -65,6 +70,11 @@ impl Architecture {
     /// Whether it has TMA and `wgmma`.
     pub const fn has_warpgroups(self) -> bool {
         matches!(self, Architecture::Sm90a)
+    }
+
+    /// Whether it has TMA, tensor memory and `tcgen05`.
+    pub const fn has_tensor_memory(self) -> bool {
+        matches!(self, Architecture::Sm100a)
     }
 
     /// What a multiprocessor of this architecture has (CUDA programming guide, "Compute Capabilities").
@@ -78,6 +88,7 @@ impl Architecture {
             shared_bytes: 164 * 1024,
             shared_bytes_per_block: 163 * 1024,
             reserved_shared_bytes: 1024,
+            tensor_memory_columns: 0,
             tensor_terms_per_cycle: 1024,
             scalar_terms_per_cycle: 64,
         };
@@ -107,6 +118,14 @@ impl Architecture {
                 multiprocessors: 132,
                 shared_bytes: 228 * 1024,
                 shared_bytes_per_block: 227 * 1024,
+                scalar_terms_per_cycle: 128,
+                ..ampere
+            },
+            Architecture::Sm100a => Limits {
+                multiprocessors: 148,
+                shared_bytes: 228 * 1024,
+                shared_bytes_per_block: 227 * 1024,
+                tensor_memory_columns: 512,
                 scalar_terms_per_cycle: 128,
                 ..ampere
             },
@@ -150,6 +169,8 @@ pub struct Limits {
     pub shared_bytes_per_block: u32,
     /// Bytes of shared memory that the system takes from each block.
     pub reserved_shared_bytes: u32,
+    /// Columns of tensor memory, 128 lanes of 32 bits each.
+    pub tensor_memory_columns: u32,
     /// Multiply-adds of 16-bit elements on tensor cores per cycle, as `mma.sync` reaches them.
     pub tensor_terms_per_cycle: u32,
     /// Multiply-adds in single precision per cycle.

@@ -18,7 +18,7 @@ use crate::codegen::llvm::Emitter;
 use crate::codegen::warpgroup_tiling::WarpgroupSchedule;
 
 pub(in crate::codegen::nvptx) use column_sums::emit as emit_column_sums;
-pub(in crate::codegen::nvptx) use epilogue::Writer;
+pub(in crate::codegen::nvptx) use epilogue::{PANEL_COLUMNS, PANEL_SUMS, Writer};
 pub(in crate::codegen::nvptx) use producer::emit as emit_producer;
 pub(in crate::codegen::nvptx) use ring::{Ring, Turn};
 

@@ -179,14 +179,7 @@ impl<'c> Consumer<'_, 'c> {
 
     /// Waits for all products. The sums pass through the wait, so that nothing uses them before.
     fn await_products(&self, e: &Emitter<'c>, sums: &[BasicValueEnum<'c>]) -> Vec<FloatValue<'c>> {
-        let count = sums.len();
-        let mut constraints = vec!["=f".to_owned(); count];
-        constraints.extend((0..count).map(|index| index.to_string()));
-        let types = vec![BasicTypeEnum::from(e.f32_type()); count];
-        let text = "wgmma.wait_group.sync.aligned 0;".to_owned();
-        e.assembly((text, constraints.join(",")), &types, sums)
-            .into_iter()
-            .map(BasicValueEnum::into_float_value)
-            .collect()
+        let sums: Vec<FloatValue<'c>> = sums.iter().map(|sum| sum.into_float_value()).collect();
+        e.pass_through("wgmma.wait_group.sync.aligned 0;", &sums)
     }
 }
