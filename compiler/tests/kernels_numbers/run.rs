@@ -82,6 +82,7 @@ pub fn run(ptx: &Ptx, inputs: &Inputs, way: Way) -> (Ran, Outcome) {
         arguments: arguments(ptx, &pointers),
         delivery: way.delivery,
         seed: way.seed,
+        ..Launch::default()
     };
     let entry = module
         .kernel(&ptx.entry)

@@ -170,6 +170,54 @@ pub(crate) enum Space {
     Parameter,
     Global,
     Shared,
+    /// Global or shared: the address says which.
+    Generic,
+}
+
+/// Addresses below this one are shared memory's.
+const SHARED_END: u64 = 1 << 32;
+
+impl Space {
+    /// The space that an address lies in.
+    pub(crate) fn of(self, address: u64) -> Space {
+        match self {
+            Space::Generic if address < SHARED_END => Space::Shared,
+            Space::Generic => Space::Global,
+            space => space,
+        }
+    }
+}
+
+/// Who takes part in the order of a strong use of memory (PTX ISA, "Scope").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    Block = 1,
+    Cluster = 2,
+    /// The whole device, or more.
+    Device = 3,
+}
+
+/// A strong use of memory (PTX ISA, "Memory Consistency Model").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Strength {
+    pub scope: Scope,
+    pub acquires: bool,
+    pub releases: bool,
+}
+
+/// What an atomic operation makes of the number that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Atomic {
+    Add,
+    Minimum,
+    Maximum,
+    And,
+    Or,
+    Xor,
+    Exchange,
+    CompareAndSwap,
+    Increment,
+    Decrement,
 }
 
 /// What an instruction does.
@@ -186,6 +234,28 @@ pub(crate) enum Operation {
     Convert(Conversion),
     Load(Space, Type),
     Store(Space, Type),
+    /// `atom`, or `red`, which gives nothing back.
+    Atomic {
+        space: Space,
+        operation: Atomic,
+        of: Type,
+        strength: Strength,
+        returns: bool,
+    },
+    /// `ld` that is volatile, relaxed or acquires.
+    StrongLoad {
+        space: Space,
+        of: Type,
+        strength: Strength,
+    },
+    /// `st` that is volatile, relaxed or releases.
+    StrongStore {
+        space: Space,
+        of: Type,
+        strength: Strength,
+    },
+    /// `fence` and `membar`
+    Fence(Scope),
     /// `shfl.sync.bfly`
     Exchange,
     Branch,
@@ -269,5 +339,25 @@ impl Operation {
                 | Operation::MultiplyGroup { .. }
                 | Operation::SetRegisters { .. }
         )
+    }
+
+    /// Whether it is a strong use of memory.
+    pub(crate) const fn is_strong(self) -> bool {
+        matches!(
+            self,
+            Operation::Atomic { .. } | Operation::StrongLoad { .. } | Operation::StrongStore { .. }
+        )
+    }
+
+    /// Whether other clusters can hear of it: a strong use of global memory.
+    pub(crate) const fn is_heard_by_others(self) -> bool {
+        match self {
+            Operation::Atomic { space, .. }
+            | Operation::StrongLoad { space, .. }
+            | Operation::StrongStore { space, .. } => {
+                matches!(space, Space::Global | Space::Generic)
+            }
+            _ => false,
+        }
     }
 }

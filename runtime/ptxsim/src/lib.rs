@@ -30,10 +30,9 @@
 //! let launch = Launch {
 //!     blocks: 1,
 //!     threads: 32,
-//!     shared_bytes: 0,
 //!     arguments: vec![Argument::Pointer(data)],
-//!     delivery: Delivery::Eager,
-//!     seed: 0,
+//!     delivery: Delivery::Late,
+//!     ..Launch::default()
 //! };
 //! let outcome = module.kernel("double").unwrap().run(&mut memory, &launch)?;
 //! assert!(outcome.findings.is_empty());
@@ -56,12 +55,15 @@
 //!
 //! Blocks run side by side and are not checked against each other; there are no clusters. Time is not modelled.
 
+mod agents;
 mod clock;
 mod error;
 mod finding;
+mod global;
 mod instruction;
 mod memory;
 mod parse;
+mod record;
 mod run;
 mod shared;
 mod tensor_map;

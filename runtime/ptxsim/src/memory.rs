@@ -1,8 +1,7 @@
 //! Global memory: allocations far apart from each other, each byte with a mark whether it was written.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-
 use crate::finding::FindingKind;
+use crate::global::OpenMemory;
 
 /// Where the first allocation lies.
 const FIRST: u64 = 0x7f00_0000_0000;
@@ -83,99 +82,24 @@ impl Memory {
         Pointer(FIRST + (self.allocations.len() as u64 - 1) * STRIDE)
     }
 
-    /// Opens the memory to blocks that run at the same time, for as long as `work` takes.
-    pub(crate) fn open<T>(&mut self, work: impl FnOnce(&OpenMemory) -> T) -> T {
-        let open = OpenMemory {
-            allocations: std::mem::take(&mut self.allocations)
-                .into_iter()
-                .map(|allocation| OpenAllocation {
-                    bytes: allocation.bytes.into_iter().map(AtomicU8::new).collect(),
-                    written: allocation
-                        .written
-                        .into_iter()
-                        .map(AtomicBool::new)
-                        .collect(),
-                })
-                .collect(),
-        };
+    /// Opens the memory to clusters that run at the same time, for as long as `work` takes. `apart` says that they never
+    /// hear of each other.
+    pub(crate) fn open<T>(&mut self, apart: bool, work: impl FnOnce(&OpenMemory) -> T) -> T {
+        let taken = std::mem::take(&mut self.allocations);
+        let open = OpenMemory::new(taken.into_iter().map(|one| (one.bytes, one.written)), apart);
         let result = work(&open);
         self.allocations = open
-            .allocations
-            .into_iter()
-            .map(|allocation| Allocation {
-                bytes: allocation
-                    .bytes
-                    .into_iter()
-                    .map(AtomicU8::into_inner)
-                    .collect(),
-                written: allocation
-                    .written
-                    .into_iter()
-                    .map(AtomicBool::into_inner)
-                    .collect(),
-            })
+            .close()
+            .map(|(bytes, written)| Allocation { bytes, written })
             .collect();
         result
     }
 }
 
-/// Memory that several blocks use at the same time.
-pub(crate) struct OpenMemory {
-    allocations: Vec<OpenAllocation>,
-}
-
-struct OpenAllocation {
-    bytes: Vec<AtomicU8>,
-    written: Vec<AtomicBool>,
-}
-
-impl OpenMemory {
-    /// Finds `size` bytes.
-    fn locate(&self, address: u64, size: usize) -> Result<(&OpenAllocation, usize), Fault> {
-        let outside = |message: String| (FindingKind::OutOfBounds, message);
-        let index = address.wrapping_sub(FIRST) / STRIDE;
-        let Some(allocation) = self
-            .allocations
-            .get(index as usize)
-            .filter(|_| address >= FIRST)
-        else {
-            return Err(outside(format!(
-                "{size} bytes at {address:#x}, where nothing is allocated"
-            )));
-        };
-        let offset = ((address - FIRST) % STRIDE) as usize;
-        if offset + size > allocation.bytes.len() {
-            let length = allocation.bytes.len();
-            return Err(outside(format!(
-                "{size} bytes at offset {offset} of an allocation of {length}"
-            )));
-        }
-        Ok((allocation, offset))
-    }
-
-    /// Reads bytes; says whether all of them were written before.
-    pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> Result<bool, Fault> {
-        let (allocation, offset) = self.locate(address, into.len())?;
-        let range = offset..offset + into.len();
-        for (byte, source) in into.iter_mut().zip(&allocation.bytes[range.clone()]) {
-            *byte = source.load(Ordering::Relaxed);
-        }
-        let mut written = allocation.written[range].iter();
-        Ok(written.all(|written| written.load(Ordering::Relaxed)))
-    }
-
-    /// Writes bytes.
-    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        let (allocation, offset) = self.locate(address, bytes.len())?;
-        let range = offset..offset + bytes.len();
-        for (target, &byte) in allocation.bytes[range.clone()].iter().zip(bytes) {
-            target.store(byte, Ordering::Relaxed);
-        }
-        for written in &allocation.written[range] {
-            written.store(true, Ordering::Relaxed);
-        }
-        Ok(())
-    }
+/// Where an address lies: the number of its allocation, and the bytes before it there.
+pub(crate) fn locate(address: u64) -> Option<(usize, usize)> {
+    let offset = address.checked_sub(FIRST)?;
+    Some(((offset / STRIDE) as usize, (offset % STRIDE) as usize))
 }
 
 /// Whether an address is a multiple of an access's size.

@@ -37,7 +37,7 @@ fn run(body: &str, delivery: Delivery) -> (Outcome, Vec<u32>) {
         shared_bytes: 512,
         arguments: vec![Argument::Pointer(from), Argument::Pointer(to)],
         delivery,
-        seed: 0,
+        ..Launch::default()
     };
     let outcome = module
         .kernel("kernel")
@@ -212,8 +212,8 @@ fn what_is_not_modelled_is_refused_by_name_and_line() {
         unsupported("tcgen05.wait::ld.sync.aligned")
     );
     assert_eq!(
-        refused("\natom.global.add.u32 %r1, [%rd1], 1;"),
-        unsupported("atom.global.add.u32")
+        refused("\natom.global.add.f32 %r1, [%rd1], 1;"),
+        unsupported("atom.global.add.f32")
     );
     assert_eq!(refused("\nadd.f16 %r1, %r2, %r3;"), unsupported("add.f16"));
     for broken in [
@@ -237,7 +237,7 @@ fn launches_must_fit() {
         shared_bytes: 0,
         arguments: vec![Argument::U64(0), Argument::U64(0)],
         delivery: Delivery::Eager,
-        seed: 0,
+        ..Launch::default()
     };
     let mut memory = Memory::new();
     assert!(kernel.run(&mut memory, &launch).is_ok());

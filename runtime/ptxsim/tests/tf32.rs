@@ -77,7 +77,7 @@ fn run(round: &str) -> (Outcome, Vec<f32>) {
             .chain([Argument::Pointer(d)])
             .collect(),
         delivery: Delivery::Eager,
-        seed: 0,
+        ..Launch::default()
     };
     let kernel = module.kernel("kernel").unwrap();
     let outcome = kernel.run(&mut memory, &launch).unwrap();

@@ -44,6 +44,34 @@ impl<'c> Emitter<'c> {
         self.builder.position_at_end(after);
     }
 
+    /// Emits code that gives values if a condition holds; without it, these others are there.
+    pub(crate) fn values_when(
+        &self,
+        condition: IntValue<'c>,
+        others: &[BasicValueEnum<'c>],
+        body: impl FnOnce(&Self) -> Vec<BasicValueEnum<'c>>,
+    ) -> Vec<BasicValueEnum<'c>> {
+        let entry = self.current_block();
+        let then = self.context.append_basic_block(self.function, "then");
+        let after = self.context.append_basic_block(self.function, "after");
+        built(
+            self.builder
+                .build_conditional_branch(condition, then, after),
+        );
+        self.builder.position_at_end(then);
+        let values = body(self);
+        let last = self.current_block();
+        built(self.builder.build_unconditional_branch(after));
+        self.builder.position_at_end(after);
+        let both = values.iter().zip(others);
+        both.map(|(value, other)| {
+            let phi = built(self.builder.build_phi(value.get_type(), ""));
+            phi.add_incoming(&[(value, last), (other, entry)]);
+            phi.as_basic_value()
+        })
+        .collect()
+    }
+
     /// Emits a loop that runs `count` times and carries values from one round to the next: not at all for 0, and
     /// without a branch for 1.
     pub(crate) fn repeat(

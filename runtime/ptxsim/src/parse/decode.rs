@@ -1,13 +1,17 @@
 //! The name of an instruction to what it does.
 
+use super::strong;
 use crate::instruction::{
-    Binary, Comparison, Conversion, Element, Kind, Operand, Operation, Space, Type, Unary,
+    Atomic, Binary, Comparison, Conversion, Element, Kind, Operand, Operation, Space, Type, Unary,
 };
 
 /// What an instruction does; `None` if it is not modelled.
 pub(super) fn operation(name: &str) -> Option<Operation> {
     let parts: Vec<&str> = name.split('.').collect();
     if let Some(operation) = asynchronous(&parts) {
+        return Some(operation);
+    }
+    if let Some(operation) = strong::operation(&parts) {
         return Some(operation);
     }
     let last = Type::parse(parts.last()?);
@@ -267,7 +271,17 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
         | Operation::Unary(..)
         | Operation::Load(..)
         | Operation::Store(..)
+        | Operation::StrongLoad { .. }
+        | Operation::StrongStore { .. }
         | Operation::LoadMatrix { .. } => 2..=2,
+        Operation::Fence(_) => 0..=0,
+        Operation::Atomic {
+            operation, returns, ..
+        } => {
+            let inputs = 1 + usize::from(operation == Atomic::CompareAndSwap);
+            let count = 1 + inputs + usize::from(returns);
+            count..=count
+        }
         Operation::Convert(Conversion::NarrowPair(_)) => 3..=3,
         Operation::Convert(_) => 2..=2,
         Operation::Binary(..) | Operation::Compare(..) => 3..=3,
@@ -285,8 +299,9 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
     let is_address = |index: usize| matches!(operands[index], Operand::Address(..));
     let is_vector = |index: usize, size: usize| matches!(&operands[index], Operand::Vector(list) if list.len() == size);
     let fits = match operation {
-        Operation::Load(..) => is_address(1),
-        Operation::Store(..) => is_address(0),
+        Operation::Load(..) | Operation::StrongLoad { .. } => is_address(1),
+        Operation::Store(..) | Operation::StrongStore { .. } => is_address(0),
+        Operation::Atomic { returns, .. } => is_address(returns.into()),
         Operation::CopyAsync => {
             let size = &operands[2];
             let sizes = [4, 8, 16].map(Operand::Immediate);

@@ -3,6 +3,7 @@
 mod body;
 mod decode;
 mod lexer;
+mod strong;
 
 use std::collections::HashMap;
 

@@ -1,54 +1,40 @@
 //! Loads, stores and asynchronous copies.
 
 use super::Delivery;
-use super::block::{Block, Step};
+use super::block::Block;
+use super::step::Step;
 use super::warp::{Copy, LANES, Warp, each};
 use crate::finding::FindingKind;
-use crate::instruction::{Operand, Operation, Space, Type};
-use crate::memory::{Fault, OpenMemory, check_alignment};
+use crate::global::{OpenMemory, Window};
+use crate::instruction::{Operand, Operation, Space};
+use crate::memory::{Fault, check_alignment};
 
 impl Block<'_> {
     /// `ld` and `st`, of one number or of a vector.
     pub(super) fn access(&mut self, warp: &mut Warp, memory: &OpenMemory, step: &Step<'_>) {
         let operands = &step.instruction.operands;
+        let mut window = memory.window();
+        let mut faults = Vec::new();
         match step.instruction.operation {
             Operation::Load(space, of) => {
                 let addresses = self.read(warp, step, &operands[1]);
                 let targets = parts(&operands[0]);
                 let size = of.bytes() * targets.len();
                 let mut values = [[0u64; LANES]; 4];
-                let mut unwritten = 0u32;
                 for lane in each(step.lanes) {
                     let mut bytes = [0u8; 16];
-                    let loaded = self.load(
-                        warp,
-                        memory,
-                        (space, addresses[lane], lane),
-                        &mut bytes[..size],
-                        step,
-                    );
-                    match loaded {
-                        Ok(true) => {}
-                        Ok(false) => unwritten |= 1 << lane,
-                        Err(fault) => return self.report(warp, step.instruction, lane, fault),
+                    let place = (space, addresses[lane], lane);
+                    let into = &mut bytes[..size];
+                    let loaded = self.load(warp, &mut window, place, into, &mut faults);
+                    self.report_all(warp, step, lane, &mut faults);
+                    if let Err(fault) = loaded {
+                        return self.report(warp, step.instruction, lane, fault);
                     }
                     for (value, chunk) in values.iter_mut().zip(bytes.chunks(of.bytes())) {
                         let mut word = [0u8; 8];
                         word[..of.bytes()].copy_from_slice(chunk);
                         value[lane] = u64::from_le_bytes(word);
                     }
-                }
-                if unwritten != 0 {
-                    let fault = (
-                        FindingKind::Uninitialised,
-                        "global memory is read before it is written".to_owned(),
-                    );
-                    self.report(
-                        warp,
-                        step.instruction,
-                        unwritten.trailing_zeros() as usize,
-                        fault,
-                    );
                 }
                 for (target, values) in targets.iter().zip(&values) {
                     warp.set(target, step.lanes, values);
@@ -57,19 +43,20 @@ impl Block<'_> {
             Operation::Store(space, of) => {
                 let addresses = self.read(warp, step, &operands[0]);
                 let sources = parts(&operands[1]);
-                let values: Vec<[u64; LANES]> = sources
-                    .iter()
-                    .map(|source| self.read(warp, step, source))
-                    .collect();
+                let mut values = [[0u64; LANES]; 4];
+                for (value, source) in values.iter_mut().zip(sources) {
+                    *value = self.read(warp, step, source);
+                }
+                let size = of.bytes() * sources.len();
                 for lane in each(step.lanes) {
-                    let lane_values = values.iter().map(|value| value[lane]);
-                    let stored = self.store(
-                        warp,
-                        memory,
-                        (space, addresses[lane], lane),
-                        (of, lane_values),
-                        step,
-                    );
+                    let mut bytes = [0u8; 16];
+                    for (value, chunk) in values.iter().zip(bytes.chunks_mut(of.bytes())) {
+                        let count = chunk.len();
+                        chunk.copy_from_slice(&value[lane].to_le_bytes()[..count]);
+                    }
+                    let place = (space, addresses[lane], lane);
+                    let stored = self.store(warp, &mut window, place, &bytes[..size], &mut faults);
+                    self.report_all(warp, step, lane, &mut faults);
                     if let Err(fault) = stored {
                         return self.report(warp, step.instruction, lane, fault);
                     }
@@ -79,31 +66,25 @@ impl Block<'_> {
         }
     }
 
-    /// Reads bytes; `false` if some of them were never written. Faults of shared memory are reported here.
+    /// Reads bytes. Faults that do not keep them from being read are added to `faults`.
     fn load(
         &mut self,
         warp: &Warp,
-        memory: &OpenMemory,
+        window: &mut Window<'_>,
         (space, address, lane): (Space, u64, usize),
         bytes: &mut [u8],
-        step: &Step<'_>,
-    ) -> Result<bool, Fault> {
+        faults: &mut Vec<Fault>,
+    ) -> Result<(), Fault> {
         check_alignment(address, bytes.len())?;
-        match space {
-            Space::Global => memory.read(address, bytes),
-            Space::Shared => {
-                let mut faults = Vec::new();
-                let user = warp.user(lane);
-                self.shared.read(user, address, bytes, &mut faults)?;
-                self.report_all(warp, step, lane, faults);
-                Ok(true)
-            }
+        match space.of(address) {
+            Space::Global | Space::Generic => window.read(warp.user(lane), address, bytes, faults),
+            Space::Shared => self.shared.read(warp.user(lane), address, bytes, faults),
             Space::Parameter => {
                 let start = address as usize;
                 let source = self.parameters.get(start..start + bytes.len());
                 let outside = || (FindingKind::OutOfBounds, format!("parameters at {start}"));
                 bytes.copy_from_slice(source.ok_or_else(outside)?);
-                Ok(true)
+                Ok(())
             }
         }
     }
@@ -111,23 +92,16 @@ impl Block<'_> {
     fn store(
         &mut self,
         warp: &Warp,
-        memory: &OpenMemory,
+        window: &mut Window<'_>,
         (space, address, lane): (Space, u64, usize),
-        (of, values): (Type, impl Iterator<Item = u64>),
-        step: &Step<'_>,
+        bytes: &[u8],
+        faults: &mut Vec<Fault>,
     ) -> Result<(), Fault> {
-        let bytes: Vec<u8> = values
-            .flat_map(|value| value.to_le_bytes().into_iter().take(of.bytes()))
-            .collect();
         check_alignment(address, bytes.len())?;
-        match space {
-            Space::Global => memory.write(address, &bytes),
+        match space.of(address) {
+            Space::Global | Space::Generic => window.write(warp.user(lane), address, bytes, faults),
             Space::Shared | Space::Parameter => {
-                let mut faults = Vec::new();
-                let user = warp.user(lane);
-                self.shared.write(user, address, &bytes, &mut faults)?;
-                self.report_all(warp, step, lane, faults);
-                Ok(())
+                self.shared.write(warp.user(lane), address, bytes, faults)
             }
         }
     }
@@ -137,9 +111,9 @@ impl Block<'_> {
         warp: &Warp,
         step: &Step<'_>,
         lane: usize,
-        faults: Vec<Fault>,
+        faults: &mut Vec<Fault>,
     ) {
-        for fault in faults {
+        for fault in faults.drain(..) {
             self.report(warp, step.instruction, lane, fault);
         }
     }
@@ -209,7 +183,7 @@ impl Block<'_> {
         let user = warp.user(lane);
         self.shared
             .start_copy(user, (copy.shared, copy.size), user.thread, &mut faults)?;
-        self.report_all(warp, step, lane, faults);
+        self.report_all(warp, step, lane, &mut faults);
         // The source must exist whenever the copy arrives.
         let bytes = self.fetch(warp, memory, (copy, lane), step)?;
         self.counters.copies += u64::from(copy.valid > 0);
@@ -231,12 +205,13 @@ impl Block<'_> {
         step: &Step<'_>,
     ) -> Result<Vec<u8>, Fault> {
         let mut bytes = vec![0; copy.size];
-        if copy.valid > 0 && !memory.read(copy.global, &mut bytes[..copy.valid])? {
-            let fault = (
-                FindingKind::Uninitialised,
-                "global memory is copied before it is written".to_owned(),
-            );
-            self.report(warp, step.instruction, lane, fault);
+        if copy.valid > 0 {
+            let mut faults = Vec::new();
+            let into = &mut bytes[..copy.valid];
+            memory
+                .window()
+                .read(warp.user(lane), copy.global, into, &mut faults)?;
+            self.report_all(warp, step, lane, &mut faults);
         }
         Ok(bytes)
     }
@@ -259,10 +234,8 @@ impl Block<'_> {
                             Err(fault) => return self.report(warp, step.instruction, lane, fault),
                         }
                     }
-                    let user = warp.user(lane);
                     let target = (copy.shared, copy.size);
-                    self.shared
-                        .finish_copy((user.thread, user.tick), target, false);
+                    self.shared.finish_copy(warp.user(lane), target);
                 }
             }
         }

@@ -4,7 +4,8 @@ use half::{bf16, f16};
 
 use super::PARAMETER_WINDOW;
 use super::access::parts;
-use super::block::{Block, Step};
+use super::block::Block;
+use super::step::Step;
 use super::tf32;
 use super::warp::{LANES, Warp, each};
 use crate::instruction::{Binary, Comparison, Conversion, Element, Kind, Operation, Type, Unary};

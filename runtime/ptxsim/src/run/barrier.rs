@@ -1,12 +1,13 @@
 //! Barriers: the sixteen named ones of a block, and those in shared memory (PTX ISA, "mbarrier").
 
-use super::block::{Block, Step};
+use super::block::Block;
+use super::step::{Step, lanes_where};
 use super::warp::{LANES, Warp, each};
+use crate::agents::Agent;
 use crate::clock::Knowledge;
 use crate::finding::FindingKind;
 use crate::instruction::{Operand, Operation};
 use crate::memory::check_alignment;
-use crate::shared::copies_to;
 
 /// Bytes of a barrier in shared memory.
 const BARRIER_BYTES: usize = 8;
@@ -39,6 +40,23 @@ pub(super) struct Barrier {
     published: Knowledge,
     /// Whether the asynchronous proxy sees it.
     is_fenced: bool,
+    /// As whom the copies that complete it count.
+    copies: Agent,
+}
+
+impl Barrier {
+    /// Where it lies in shared memory.
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// How far it is, in words.
+    pub(super) fn state(&self) -> String {
+        format!(
+            "has completed {} phases and misses {} of {} arrivals and {} bytes",
+            self.phase, self.pending, self.count, self.bytes
+        )
+    }
 }
 
 impl Block<'_> {
@@ -147,7 +165,7 @@ impl Block<'_> {
             self.shared
                 .write(user, address, &[0; BARRIER_BYTES], &mut faults)
         });
-        self.report_all(warp, step, lane, faults);
+        self.report_all(warp, step, lane, &mut faults);
         if let Err(fault) = written {
             return self.report(warp, step.instruction, lane, fault);
         }
@@ -170,7 +188,9 @@ impl Block<'_> {
             gathered: Knowledge::default(),
             published: Knowledge::default(),
             is_fenced: false,
+            copies: self.agents.copies(self.made),
         });
+        self.made += 1;
         self.changes += 1;
     }
 
@@ -272,8 +292,8 @@ impl Block<'_> {
     }
 
     /// As which thread the copies that complete a barrier count.
-    pub(super) fn copies_of(&self, number: usize) -> u16 {
-        copies_to(self.around.threads, number)
+    pub(super) fn copies_of(&self, number: usize) -> Agent {
+        self.barriers[number].copies
     }
 
     /// The phase that is not complete yet.
@@ -301,49 +321,19 @@ impl Block<'_> {
             }
         }
         warp.set(&operands[0], step.lanes, &values);
-        let mut learned = None;
-        for lane in each(step.lanes).filter(|&lane| values[lane] == 1) {
-            if learned != Some(addresses[lane]) {
-                learned = Some(addresses[lane]);
-                let barrier = self
-                    .barriers
-                    .iter()
-                    .find(|barrier| barrier.address == addresses[lane]);
-                if let Some(barrier) = barrier {
-                    warp.knowledge.join(&barrier.published);
-                }
+        let mut waiting = step.lanes & lanes_where(|lane| values[lane] == 1);
+        while waiting != 0 {
+            let address = addresses[waiting.trailing_zeros() as usize];
+            let together = waiting & lanes_where(|lane| addresses[lane] == address);
+            waiting &= !together;
+            let mut barriers = self.barriers.iter();
+            if let Some(barrier) = barriers.find(|barrier| barrier.address == address) {
+                warp.learn(together, |knowledge| knowledge.join(&barrier.published));
             }
         }
         if let Some(number) = missing {
             let address = self.barriers[number].address;
             warp.asks_again = Some((step.instruction.line, format!("the barrier at {address}")));
         }
-    }
-
-    /// Everyone waits, and nothing is under way.
-    pub(super) fn report_deadlock(&mut self, warps: &[Warp]) {
-        let mut waits = Vec::new();
-        let mut first = None;
-        for warp in warps.iter().filter(|warp| !warp.has_returned()) {
-            let (line, what) = match (&warp.asks_again, warp.waits_at) {
-                (Some((line, what)), _) => (*line, what.clone()),
-                (None, Some(name)) => (self.line_before(warp), format!("named barrier {name}")),
-                (None, None) => (self.line_before(warp), "nothing".to_owned()),
-            };
-            first = first.or(Some((line, warp.thread(0))));
-            waits.push(format!(
-                "warp {} waits for {what} (line {line})",
-                warp.index
-            ));
-        }
-        for barrier in &self.barriers {
-            waits.push(format!(
-                "the barrier at {} has completed {} phases and misses {} of {} arrivals and {} bytes",
-                barrier.address, barrier.phase, barrier.pending, barrier.count, barrier.bytes
-            ));
-        }
-        let (line, thread) = first.unwrap_or((0, 0));
-        let fault = (FindingKind::Deadlock, waits.join("; "));
-        self.add_finding(line, thread, fault);
     }
 }

@@ -2,7 +2,8 @@
 
 use super::access::parts;
 use super::arithmetic::{single, widen};
-use super::block::{Block, Step};
+use super::block::Block;
+use super::step::Step;
 use super::warp::{LANES, Warp};
 use crate::instruction::Element;
 use crate::memory::check_alignment;
@@ -29,7 +30,7 @@ impl Block<'_> {
                 let user = warp.user(lane);
                 let read = check_alignment(addresses[lane], 16)
                     .and_then(|()| self.shared.read(user, addresses[lane], bytes, &mut faults));
-                self.report_all(warp, step, lane, faults);
+                self.report_all(warp, step, lane, &mut faults);
                 if let Err(fault) = read {
                     return self.report(warp, step.instruction, lane, fault);
                 }

@@ -2,9 +2,15 @@
 
 mod access;
 mod arithmetic;
+mod atomic;
 mod barrier;
 mod block;
 mod matrix;
+mod order;
+mod registers;
+mod report;
+mod rounds;
+mod step;
 mod tensor;
 mod tf32;
 mod warp;
@@ -13,14 +19,12 @@ mod warpgroup;
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
-
 use crate::error::Error;
 use crate::finding::Finding;
 use crate::memory::{Memory, Pointer};
 use crate::parse::Kernel;
 use crate::tensor_map::TensorMap;
-use block::{Block, Shape};
+use block::Shape;
 
 /// Where the generic address space shows a kernel's parameters.
 const PARAMETER_WINDOW: u64 = 0x6000_0000_0000;
@@ -42,9 +46,10 @@ pub enum Argument {
 }
 
 /// When asynchronous copies arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
     /// At once.
+    #[default]
     Eager,
     /// As late as the waits allow: when the thread waits for them, or, where a barrier in shared memory says that they
     /// have arrived, when nobody can go on without them.
@@ -64,8 +69,22 @@ pub struct Launch {
     pub arguments: Vec<Argument>,
     /// When asynchronous copies arrive.
     pub delivery: Delivery,
-    /// Decides the order in which the warps of a block take turns; 0 lets them take turns in the order of their numbers.
+    /// Decides the order in which blocks start, the warps of a block take turns, and blocks that hear of each other are
+    /// heard; 0 keeps all in the order of their numbers.
     pub seed: u64,
+}
+
+impl Default for Launch {
+    fn default() -> Launch {
+        Launch {
+            blocks: 1,
+            threads: 32,
+            shared_bytes: 0,
+            arguments: Vec::new(),
+            delivery: Delivery::default(),
+            seed: 0,
+        }
+    }
 }
 
 /// What a run showed.
@@ -153,17 +172,7 @@ impl Kernel {
             parameters: &parameters,
             maps: &maps,
         };
-        let outcomes: Vec<Outcome> = memory.open(|memory| {
-            (0..launch.blocks)
-                .into_par_iter()
-                .map(|index| Block::new(&shape, index).run(memory))
-                .collect()
-        });
-        let mut whole = Outcome::default();
-        for outcome in outcomes {
-            whole.add(outcome);
-        }
-        Ok(whole)
+        Ok(rounds::run(&shape, memory))
     }
 
     /// The bytes of all parameters, and the tensor maps among them by their places.

@@ -3,13 +3,17 @@
 //! A load completes bytes of a barrier; with late delivery it arrives only when no warp can go on without it, and the one
 //! that was started last comes first. A store reads shared memory until its thread waits for that, at the latest.
 
-use super::block::{Block, Step};
+use super::block::Block;
+use super::step::Step;
 use super::warp::{LANES, Warp, each};
 use super::{Delivery, PARAMETER_WINDOW};
+use crate::agents::Agent;
+use crate::clock::Knowledge;
 use crate::finding::FindingKind;
+use crate::global::{OpenMemory, Window};
 use crate::instruction::{Operand, Operation};
-use crate::memory::{Fault, OpenMemory, check_alignment};
-use crate::shared::{UNDER_WAY, User};
+use crate::memory::{Fault, check_alignment};
+use crate::record::{UNDER_WAY, User};
 use crate::tensor_map::TensorMap;
 
 /// What boxes in shared memory are aligned to, in bytes.
@@ -28,6 +32,10 @@ pub(super) struct Load {
     barrier: usize,
     line: u32,
     thread: u32,
+    /// Who started it, when, and what it knew.
+    agent: Agent,
+    tick: u32,
+    knowledge: Knowledge,
 }
 
 /// A copy from shared to global memory under way.
@@ -38,10 +46,21 @@ pub(super) struct Store {
     shared: u64,
     /// Whether it adds to what is there.
     adds: bool,
-    /// Whether it has read shared memory.
-    is_read: bool,
     line: u32,
 }
+
+/// Copies that are waited for together.
+#[derive(Clone, Default)]
+pub(super) struct Group {
+    /// When its writes count as made.
+    tick: u32,
+    stores: Vec<Store>,
+    /// Whether shared memory is read.
+    is_read: bool,
+}
+
+/// Groups that have read shared memory and that nothing waits for, which a lane keeps.
+const KEPT_GROUPS: usize = 64;
 
 impl Block<'_> {
     /// Bulk copies and what goes with them.
@@ -74,16 +93,17 @@ impl Block<'_> {
                     let place = places.iter().map(|index| index[lane] as i32 as i64);
                     let target = (maps[lane], place.collect());
                     let started = self.start_store(warp, step, lane, target, (shared[lane], adds));
-                    let done = started.and_then(|mut store| {
+                    let tick = warp.bulk_tick_of(lane);
+                    let done = started.and_then(|store| {
                         if self.delivery == Delivery::Eager {
-                            self.perform_store(memory, &mut store)?;
+                            self.perform_store(warp, memory, (lane, tick), &store)?;
                         }
                         Ok(store)
                     });
                     match done {
                         Ok(store) => {
                             if let Some(open) = warp.bulk[lane].last_mut() {
-                                open.push(store);
+                                open.stores.push(store);
                             }
                         }
                         Err(fault) => return self.report(warp, step.instruction, lane, fault),
@@ -92,14 +112,14 @@ impl Block<'_> {
             }
             Operation::CommitBulk => {
                 for lane in each(step.lanes) {
-                    warp.bulk[lane].push(Vec::new());
+                    warp.bulk[lane].push(Group::default());
                 }
             }
-            // A store has written as soon as it has read, so both waits are one.
-            Operation::WaitBulk { .. } => {
+            Operation::WaitBulk { read } => {
                 if let Operand::Immediate(left) = operands[0] {
                     for lane in each(step.lanes) {
-                        let finished = self.finish_groups(warp, memory, lane, left as usize);
+                        let until = (left as usize, read);
+                        let finished = self.finish_groups(warp, memory, lane, until);
                         if let Err(fault) = finished {
                             return self.report(warp, step.instruction, lane, fault);
                         }
@@ -174,7 +194,7 @@ impl Block<'_> {
         let mut faults = Vec::new();
         self.shared
             .start_copy(user, (shared, bytes), writer, &mut faults)?;
-        self.report_all(warp, step, lane, faults);
+        self.report_all(warp, step, lane, &mut faults);
         self.counters.tensor_copies += 1;
         Ok(Some(Load {
             map,
@@ -183,6 +203,9 @@ impl Block<'_> {
             barrier,
             line: step.instruction.line,
             thread: warp.thread(lane),
+            agent: warp.agent(lane),
+            tick: warp.tick,
+            knowledge: warp.told(lane),
         }))
     }
 
@@ -193,16 +216,29 @@ impl Block<'_> {
             return;
         };
         let width = (map.box_extents[0] * map.element_bytes) as usize;
-        let mut all_written = true;
+        let user = User {
+            cluster: self.cluster,
+            agents: self.agents,
+            thread: load.agent,
+            whole_warp: false,
+            tick: load.tick,
+            synced: 0,
+            knowledge: &load.knowledge,
+            asynchronous: true,
+            reads_as: None,
+            strong: None,
+        };
+        let mut window = memory.window();
+        let mut faults = Vec::new();
         let mut line_bytes = vec![0; width];
         for (number, line) in map.lines(&load.place).enumerate() {
             line_bytes.fill(0);
             if line.elements > 0 {
                 let first = line.skipped * map.element_bytes as usize;
                 let count = line.elements * map.element_bytes as usize;
-                match memory.read(line.address, &mut line_bytes[first..first + count]) {
-                    Ok(written) => all_written &= written,
-                    Err(fault) => return self.add_finding(load.line, load.thread, fault),
+                let into = &mut line_bytes[first..first + count];
+                if let Err(fault) = window.read(user, line.address, into, &mut faults) {
+                    return self.add_finding(load.line, load.thread, fault);
                 }
             }
             for (index, chunk) in line_bytes.chunks(CHUNK).enumerate() {
@@ -210,14 +246,16 @@ impl Block<'_> {
                 self.shared.place(map.swizzle.apply(address), chunk);
             }
         }
-        if !all_written {
-            let message = "global memory is copied before it is written".to_owned();
-            let fault = (FindingKind::Uninitialised, message);
+        for fault in faults {
             self.add_finding(load.line, load.thread, fault);
         }
-        let writer = (self.copies_of(load.barrier), self.phase_of(load.barrier));
+        let writer = User {
+            thread: self.copies_of(load.barrier),
+            tick: self.phase_of(load.barrier),
+            ..user
+        };
         let bytes = map.box_bytes();
-        self.shared.finish_copy(writer, (load.shared, bytes), true);
+        self.shared.finish_copy(writer, (load.shared, bytes));
         self.bytes_came(load.barrier, bytes);
     }
 
@@ -246,27 +284,40 @@ impl Block<'_> {
         let mut faults = Vec::new();
         self.shared
             .start_reads(user, UNDER_WAY, (&[shared], bytes), &mut faults)?;
-        self.report_all(warp, step, lane, faults);
+        self.report_all(warp, step, lane, &mut faults);
         self.counters.tensor_copies += 1;
         Ok(Store {
             map,
             place,
             shared,
             adds,
-            is_read: false,
             line: step.instruction.line,
         })
     }
 
-    /// Reads shared memory and writes what lies within the tensor.
-    fn perform_store(&mut self, memory: &OpenMemory, store: &mut Store) -> Result<(), Fault> {
-        if std::mem::replace(&mut store.is_read, true) {
-            return Ok(());
-        }
+    /// Reads shared memory and writes what lies within the tensor, as a lane's store that counts as made at this tick.
+    fn perform_store(
+        &mut self,
+        warp: &Warp,
+        memory: &OpenMemory,
+        (lane, tick): (usize, u32),
+        store: &Store,
+    ) -> Result<(), Fault> {
         let maps = self.maps;
         let Some(map) = maps.get(&store.map) else {
             return Ok(());
         };
+        let knowledge = warp.told(lane);
+        let user = User {
+            thread: self.agents.stores(warp.rank, warp.index),
+            tick,
+            synced: 0,
+            knowledge: &knowledge,
+            asynchronous: true,
+            ..warp.user(lane)
+        };
+        let mut window = memory.window();
+        let mut faults = Vec::new();
         let width = (map.box_extents[0] * map.element_bytes) as usize;
         let mut bytes = vec![0; width];
         for (number, line) in map.lines(&store.place).enumerate() {
@@ -282,33 +333,54 @@ impl Block<'_> {
             let count = line.elements * map.element_bytes as usize;
             let bytes = &mut bytes[first..first + count];
             if store.adds {
-                add_to(memory, line.address, bytes)?;
+                add_to(&mut window, user, line.address, bytes, &mut faults)?;
             }
-            memory.write(line.address, bytes)?;
+            window.write(user, line.address, bytes, &mut faults)?;
+        }
+        for fault in faults {
+            self.add_finding(store.line, warp.thread(lane), fault);
         }
         Ok(())
     }
 
-    /// Ends a lane's oldest groups until only so many that are committed are left.
+    /// Ends a lane's oldest groups, or their reads of shared memory, until only so many that are committed are left.
     fn finish_groups(
         &mut self,
         warp: &mut Warp,
         memory: &OpenMemory,
         lane: usize,
-        left: usize,
+        (left, read): (usize, bool),
     ) -> Result<(), Fault> {
         let committed = warp.bulk[lane].len() - 1;
-        for group in 0..committed.saturating_sub(left) {
-            for index in 0..warp.bulk[lane][group].len() {
-                let mut store = warp.bulk[lane][group][index].clone();
-                self.perform_store(memory, &mut store)?;
+        let ended = committed.saturating_sub(left);
+        for index in 0..ended {
+            if std::mem::replace(&mut warp.bulk[lane][index].is_read, true) {
+                continue;
+            }
+            let group = std::mem::take(&mut warp.bulk[lane][index].stores);
+            let tick = warp.bulk[lane][index].tick;
+            for store in group {
+                if self.delivery == Delivery::Late {
+                    self.perform_store(warp, memory, (lane, tick), &store)?;
+                }
                 let bytes = self.maps.get(&store.map).map_or(0, TensorMap::box_bytes);
                 self.shared
                     .finish_reads(warp.user(lane), (&[store.shared], bytes));
-                warp.bulk[lane][group][index] = store;
             }
         }
-        warp.bulk[lane].drain(..committed.saturating_sub(left));
+        if read {
+            let surplus = ended.saturating_sub(KEPT_GROUPS);
+            warp.bulk[lane].drain(..surplus);
+            return Ok(());
+        }
+        // What they have written is over, to the one who waited.
+        let stores = self.agents.stores(warp.rank, warp.index);
+        let ticks = warp.bulk[lane].drain(..ended).map(|group| group.tick);
+        if let Some(last) = ticks.max() {
+            warp.learn(1 << lane, |knowledge| {
+                knowledge.over.learn(stores, last + 1);
+            });
+        }
         Ok(())
     }
 
@@ -318,12 +390,18 @@ impl Block<'_> {
         for warp in warps {
             for lane in 0..LANES {
                 let groups = std::mem::take(&mut warp.bulk[lane]);
-                for mut store in groups.into_iter().flatten() {
-                    let message = "the block ends while a copy reads its shared memory".to_owned();
-                    let fault = (FindingKind::InFlight, message);
-                    self.add_finding(store.line, warp.thread(lane), fault);
-                    if let Err(fault) = self.perform_store(memory, &mut store) {
+                for group in groups.into_iter().filter(|group| !group.is_read) {
+                    for store in group.stores {
+                        let message =
+                            "the block ends while a copy reads its shared memory".to_owned();
+                        let fault = (FindingKind::InFlight, message);
                         self.add_finding(store.line, warp.thread(lane), fault);
+                        if self.delivery == Delivery::Late
+                            && let Err(fault) =
+                                self.perform_store(warp, memory, (lane, group.tick), &store)
+                        {
+                            self.add_finding(store.line, warp.thread(lane), fault);
+                        }
                     }
                 }
             }
@@ -331,13 +409,31 @@ impl Block<'_> {
     }
 }
 
-/// Adds the single-precision numbers in memory to those in a buffer.
-fn add_to(memory: &OpenMemory, address: u64, bytes: &mut [u8]) -> Result<(), Fault> {
-    let mut existing = vec![0; bytes.len()];
-    if !memory.read(address, &mut existing)? {
-        let message = "numbers are added to memory that holds none".to_owned();
-        return Err((FindingKind::Uninitialised, message));
+impl Warp {
+    /// The tick of a lane's open group.
+    fn bulk_tick_of(&mut self, lane: usize) -> u32 {
+        let next = &mut self.bulk_tick;
+        let Some(open) = self.bulk[lane].last_mut() else {
+            return *next;
+        };
+        if open.tick == 0 {
+            open.tick = *next;
+            *next += 1;
+        }
+        open.tick
     }
+}
+
+/// Adds the single-precision numbers in memory to those in a buffer.
+fn add_to(
+    window: &mut Window<'_>,
+    user: User<'_>,
+    address: u64,
+    bytes: &mut [u8],
+    faults: &mut Vec<Fault>,
+) -> Result<(), Fault> {
+    let mut existing = vec![0; bytes.len()];
+    window.read(user, address, &mut existing, faults)?;
     for (new, old) in bytes.chunks_exact_mut(4).zip(existing.chunks_exact(4)) {
         let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         new.copy_from_slice(&(number(old) + number(new)).to_le_bytes());

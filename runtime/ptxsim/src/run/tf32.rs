@@ -7,7 +7,8 @@
 
 use super::access::parts;
 use super::arithmetic::single;
-use super::block::{Block, Step};
+use super::block::Block;
+use super::step::Step;
 use super::warp::{LANES, Warp};
 use crate::finding::FindingKind;
 

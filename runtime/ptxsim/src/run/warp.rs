@@ -1,10 +1,12 @@
 //! The state of one warp.
 
-use super::tensor::Store;
+use super::atomic::Heard;
+use super::tensor::Group;
 use super::warpgroup::Products;
+use crate::agents::{Agent, Agents};
 use crate::clock::Knowledge;
 use crate::instruction::{Operand, Special};
-use crate::shared::User;
+use crate::record::User;
 
 /// Lanes of a warp.
 pub(super) const LANES: usize = 32;
@@ -25,6 +27,11 @@ pub(super) struct Copy {
 
 /// The state of one warp.
 pub(super) struct Warp {
+    /// The cluster's number.
+    pub cluster: u32,
+    pub agents: Agents,
+    /// The block's number in the cluster, and the warp's in the block.
+    pub rank: u32,
     pub index: u32,
     /// The instruction that each lane executes next.
     pub places: [usize; LANES],
@@ -34,6 +41,8 @@ pub(super) struct Warp {
     pub defined: Vec<u32>,
     /// The named barrier that the warp waits at.
     pub waits_at: Option<usize>,
+    /// Whether the next instruction is one that other clusters can hear of.
+    pub is_meeting: bool,
     /// Lanes that can only ask again for what they wait for, and the line and what it is.
     pub asking: u32,
     pub asks_again: Option<(u32, String)>,
@@ -43,6 +52,10 @@ pub(super) struct Warp {
     pub synced: u32,
     /// What the warp knows of others, and of what the asynchronous proxy sees.
     pub knowledge: Knowledge,
+    /// What a lane knows, if it knows more than the warp.
+    pub own: [Option<Box<Knowledge>>; LANES],
+    /// What fences and relaxed uses have to do with each other.
+    pub heard: Heard,
     /// Registers that were written since the last `wgmma.fence`.
     pub touched: Vec<bool>,
     /// Registers that products under way will write.
@@ -52,7 +65,9 @@ pub(super) struct Warp {
     pub allotment: Option<u32>,
     /// Bulk copies to global memory of each lane: groups that are committed, oldest first, and at the end those that are
     /// not.
-    pub bulk: Vec<Vec<Vec<Store>>>,
+    pub bulk: Vec<Vec<Group>>,
+    /// The tick of the next such group.
+    pub bulk_tick: u32,
     /// Copies of each lane: groups that are committed, oldest first, and at the end those that are not.
     pub copies: Vec<Vec<Vec<Copy>>>,
 }
@@ -66,23 +81,34 @@ pub(super) struct Surroundings {
 }
 
 impl Warp {
-    pub(super) fn new(index: u32, registers: usize) -> Warp {
+    pub(super) fn new(
+        (cluster, agents): (u32, Agents),
+        (rank, index): (u32, u32),
+        registers: usize,
+    ) -> Warp {
         Warp {
+            cluster,
+            agents,
+            rank,
             index,
             places: [0; LANES],
             registers: vec![[0; LANES]; registers],
             defined: vec![0; registers],
             waits_at: None,
+            is_meeting: false,
             asking: 0,
             asks_again: None,
             tick: 1,
             synced: 0,
             knowledge: Knowledge::default(),
+            own: [const { None }; LANES],
+            heard: Heard::default(),
             touched: vec![true; registers],
             busy: vec![false; registers],
             products: Products::default(),
             allotment: None,
-            bulk: vec![vec![Vec::new()]; LANES],
+            bulk: vec![vec![Group::default()]; LANES],
+            bulk_tick: 1,
             copies: vec![vec![Vec::new()]; LANES],
         }
     }
@@ -92,16 +118,24 @@ impl Warp {
         self.index * LANES as u32 + lane as u32
     }
 
-    /// Who a lane is to shared memory.
+    /// The number of a lane among the users of memory.
+    pub(super) fn agent(&self, lane: usize) -> Agent {
+        self.agents.thread(self.rank, self.thread(lane))
+    }
+
+    /// Who a lane is to memory.
     pub(super) fn user(&self, lane: usize) -> User<'_> {
         User {
-            thread: self.thread(lane) as u16,
+            cluster: self.cluster,
+            agents: self.agents,
+            thread: self.agent(lane),
             whole_warp: false,
             tick: self.tick,
             synced: self.synced,
-            knowledge: &self.knowledge,
+            knowledge: self.own[lane].as_deref().unwrap_or(&self.knowledge),
             asynchronous: false,
             reads_as: None,
+            strong: None,
         }
     }
 
@@ -110,28 +144,81 @@ impl Warp {
         into.join(&self.knowledge);
         for lane in 0..LANES {
             let acts = lanes >> lane & 1 == 1;
+            if acts && let Some(own) = &self.own[lane] {
+                into.join(own);
+            }
             let over = if acts { self.tick + 1 } else { self.synced };
-            into.over.learn(self.thread(lane) as u16, over);
+            into.over.learn(self.agent(lane), over);
         }
         self.tick += 1;
+    }
+
+    /// What a lane knows, with what it and its warp have done.
+    pub(super) fn told(&self, lane: usize) -> Knowledge {
+        let mut knowledge = self.user(lane).knowledge.clone();
+        for other in 0..LANES {
+            let over = if other == lane {
+                self.tick + 1
+            } else {
+                self.synced
+            };
+            knowledge.over.learn(self.agent(other), over);
+        }
+        knowledge
+    }
+
+    /// Some lanes learn something; the others too if the warp has no others that are still running.
+    pub(super) fn learn(&mut self, lanes: u32, what: impl Fn(&mut Knowledge)) {
+        let is_running = |lane: &usize| self.places[*lane] != RETURNED;
+        let running = (0..LANES).filter(is_running);
+        if running.fold(0u32, |all, lane| all | 1 << lane) & !lanes == 0 {
+            what(&mut self.knowledge);
+            self.own.iter_mut().flatten().for_each(|own| what(own));
+            return;
+        }
+        for lane in each(lanes) {
+            let knowledge = &self.knowledge;
+            what(self.own[lane].get_or_insert_with(|| Box::new(knowledge.clone())));
+        }
     }
 
     /// The lanes wait for each other.
     pub(super) fn synchronise(&mut self) {
         self.tick += 1;
         self.synced = self.tick;
+        for own in &mut self.own {
+            if let Some(own) = own.take() {
+                self.knowledge.join(&own);
+            }
+        }
     }
 
     /// What some lanes know and have done becomes visible to the asynchronous proxy.
     pub(super) fn fence(&mut self, lanes: u32) {
         self.tick += 1;
-        let Knowledge { over, fenced } = &mut self.knowledge;
-        fenced.join(over);
-        for lane in 0..LANES {
+        let done: [(Agent, u32); LANES] = std::array::from_fn(|lane| {
             let acts = lanes >> lane & 1 == 1;
-            let thread = self.index * LANES as u32 + lane as u32;
-            fenced.learn(thread as u16, if acts { self.tick } else { self.synced });
+            (self.agent(lane), if acts { self.tick } else { self.synced })
+        });
+        for knowledge in self
+            .own
+            .iter_mut()
+            .flatten()
+            .map(Box::as_mut)
+            .chain([&mut self.knowledge])
+        {
+            let Knowledge { over, fenced, .. } = knowledge;
+            fenced.join(over);
+            for (agent, tick) in done {
+                fenced.learn(agent, tick);
+            }
+            knowledge.fence_others();
         }
+    }
+
+    /// Whether the warp waits for nobody.
+    pub(super) fn can_go_on(&self) -> bool {
+        self.waits_at.is_none() && !self.is_meeting && !self.has_returned()
     }
 
     pub(super) fn has_returned(&self) -> bool {

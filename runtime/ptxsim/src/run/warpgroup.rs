@@ -6,12 +6,13 @@
 
 use super::Delivery;
 use super::arithmetic::widen;
-use super::block::{Block, Step};
+use super::block::Block;
+use super::step::Step;
 use super::warp::{LANES, Warp};
 use crate::finding::FindingKind;
 use crate::instruction::{Element, Operand};
 use crate::memory::Fault;
-use crate::shared::{UNDER_WAY, User, products_of};
+use crate::record::{UNDER_WAY, User};
 use crate::tensor_map::Swizzle;
 
 /// Rows of a warp's share.
@@ -203,7 +204,7 @@ impl Block<'_> {
         let user = User {
             whole_warp: true,
             asynchronous: true,
-            reads_as: Some(products_of(self.around.threads, warp.index)),
+            reads_as: Some(self.agents.products(warp.rank, warp.index)),
             ..warp.user(0)
         };
         for tile in [&product.left, &product.right] {
@@ -212,7 +213,7 @@ impl Block<'_> {
                 .start_reads(user, UNDER_WAY, chunks, &mut faults)?;
         }
         faults.truncate(1);
-        self.report_all(warp, step, 0, faults);
+        self.report_all(warp, step, 0, &mut faults);
         let index = self.sums_of(warp, step, (registers, columns), adds[0] & 1 == 1)?;
         self.counters.group_products += 1;
         let Products { open, sums, .. } = &mut warp.products;
@@ -288,7 +289,7 @@ impl Block<'_> {
         };
         let ends = warp.products.committed.len().saturating_sub(left as usize);
         let ended: Vec<Vec<Product>> = warp.products.committed.drain(..ends).collect();
-        let reads_as = products_of(self.around.threads, warp.index);
+        let reads_as = self.agents.products(warp.rank, warp.index);
         for product in ended.into_iter().flatten() {
             let user = User {
                 reads_as: Some(reads_as),

@@ -183,7 +183,7 @@ fn tensor_maps_that_do_not_exist_are_refused() {
             Argument::TensorMap(good.clone()),
         ],
         delivery: Delivery::Eager,
-        seed: 0,
+        ..Launch::default()
     };
     let kernel = &module.kernels()[0];
     assert!(kernel.run(&mut memory, &launch(good.clone())).is_ok());

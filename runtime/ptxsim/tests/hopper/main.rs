@@ -63,7 +63,7 @@ fn run(body: &str, setting: &Setting, delivery: Delivery) -> (Outcome, Vec<u8>) 
             Argument::TensorMap((setting.maps[1])(to)),
         ],
         delivery,
-        seed: 0,
+        ..Launch::default()
     };
     let kernel = module.kernel("kernel").unwrap();
     let outcome = kernel.run(&mut memory, &launch).unwrap();

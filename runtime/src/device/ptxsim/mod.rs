@@ -114,6 +114,7 @@ impl Launcher for PtxsimLauncher {
             arguments: pointers.chain(maps).collect(),
             delivery: self.options.delivery,
             seed: self.options.seed,
+            ..Launch::default()
         };
         let entry = loaded.module.kernel(&loaded.entry);
         let entry = entry.ok_or_else(|| LaunchError::NoEntry(loaded.entry.clone()))?;

@@ -264,8 +264,21 @@ impl<'l, 'c> Writer<'l, 'c> {
             for part in (0..2).step_by(width as usize) {
                 let mut address = matrix.address(e, (pair.row, pair.column + part));
                 let inside = self.inside(e, panel, (Some(pair.row), pair.column + part));
-                if let Some(inside) = inside {
-                    address = e.select(inside, address, matrix.start).into_pointer_value();
+                match (inside, source.memory) {
+                    // What others write must not be read, not even in vain.
+                    (Some(inside), Memory::Mutable) => {
+                        let zeros = vec![e.f32(0.0).into(); width as usize];
+                        let loaded = e.values_when(inside, &zeros, |e| {
+                            let loaded = elements::load(e, address, run);
+                            loaded.into_iter().map(Into::into).collect()
+                        });
+                        values.extend(loaded.iter().map(|value| value.into_float_value()));
+                        continue;
+                    }
+                    (Some(inside), Memory::Constant) => {
+                        address = e.select(inside, address, matrix.start).into_pointer_value();
+                    }
+                    (None, _) => {}
                 }
                 values.extend(elements::load(e, address, run));
             }
