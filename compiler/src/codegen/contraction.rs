@@ -84,8 +84,12 @@ pub struct Epilogue {
     pub activation: Activation,
     /// The derivative of a function is multiplied, taken where a matrix of this type and laid out like the result says.
     pub derivative: Option<(Activation, ElementType)>,
+    /// The derivative is exact enough for elements of this type.
+    pub derivative_stored_as: ElementType,
     /// What the result holds already is added.
     pub accumulate: bool,
+    /// The results so far are also added up over the rows of all products of the batch, in single precision.
+    pub result_sums: bool,
 }
 
 /// One matrix product with its epilogue.
@@ -109,8 +113,10 @@ pub struct Contraction {
     pub output: Output,
     /// What happens to the sums.
     pub epilogue: Epilogue,
-    /// Whether the right operand's sums over the depth are written too, in single precision.
+    /// Whether the right operand's sums over the depth, and over the batch, are written too.
     pub column_sums: bool,
+    /// What these sums, or those of the results, are written as.
+    pub sum_element: ElementType,
 }
 
 impl Contraction {
@@ -126,7 +132,7 @@ impl Contraction {
             KernelOp::FusedLinear => (Index::Column, Index::Row),
             KernelOp::InputGradient => (Index::Column, Index::Column),
             KernelOp::WeightGradient => (Index::Row, Index::Row),
-            KernelOp::BiasGradient => return Ok(None),
+            KernelOp::BiasGradient | KernelOp::ActivationGradient => return Ok(None),
         };
         let left = operand(kernel, &first, left);
         let right = operand(kernel, &second, right);
@@ -156,10 +162,32 @@ impl Contraction {
                     Activation::None
                 },
                 derivative: has_derivative.then_some((kernel.activation, kernel.element)),
+                derivative_stored_as: kernel.derivative_stored_as(),
                 accumulate: kernel.accumulate,
+                result_sums: kernel.op == KernelOp::InputGradient && kernel.bias.is_some(),
             },
             column_sums: kernel.op == KernelOp::WeightGradient && kernel.bias.is_some(),
+            sum_element: kernel.bias.unwrap_or(ElementType::F32),
         }))
+    }
+
+    /// Parts of the sums over columns, if there are such sums, where the result has so many tiles along the rows and so
+    /// many blocks share a tile: the right operand is added up by each share of the depth, results by each row of tiles,
+    /// and either by each product of the batch.
+    ///
+    /// # Errors
+    /// [`CodegenError::Unsupported`] if there are more parts than 32 bits count.
+    pub fn column_parts(&self, row_tiles: u64, splits: u32) -> Result<Option<u32>, CodegenError> {
+        let each = match (self.column_sums, self.epilogue.result_sums) {
+            (true, _) => u64::from(splits),
+            (_, true) => row_tiles,
+            (false, false) => return Ok(None),
+        };
+        let parts = u32::try_from(each.saturating_mul(self.batch));
+        parts.map(Some).map_err(|_| CodegenError::Unsupported {
+            what: format!("a batch of {} with the gradient of a bias", self.batch),
+            hint: "sums of a column have at most 2^32 parts".to_owned(),
+        })
     }
 
     /// Elements of a row that one access can take: a power of two that divides the row's length, its stride and its

@@ -132,22 +132,27 @@ pub enum KernelOp {
     /// `C[m, n] = act(A[m, k] · B[k, n] + bias[n])`, with the biased product as auxiliary output.
     FusedLinear,
     /// `dX[m, k] = (dOut[m, n] · B[k, n]ᵀ) ⊙ act′(aux[m, k])`: the gradient of the layer's input. The auxiliary input is
-    /// the pre-activation of the layer before.
+    /// the pre-activation of the layer before, and `dBias[k] = Σ dX[m, k]` the gradient of that layer's bias, if it has
+    /// one; it sums dX before it is rounded.
     InputGradient,
     /// `dW[k, n] = A[m, k]ᵀ · dOut[m, n]`, added to what is there already if `accumulate`, with
     /// `dBias[n] = Σ dOut[m, n]` if there is a bias.
     WeightGradient,
     /// `dBias[n] = Σ dOut[m, n]` alone.
     BiasGradient,
+    /// `dPre[m, n] = dOut[m, n] ⊙ act′(aux[m, n])`, the gradient of the layer's own pre-activation where no product
+    /// makes it, with `dBias[n] = Σ dPre[m, n]` if there is a bias; it sums dPre before it is rounded.
+    ActivationGradient,
 }
 
 impl KernelOp {
     /// Every op, in the order of their names in help texts.
-    pub const ALL: [KernelOp; 4] = [
+    pub const ALL: [KernelOp; 5] = [
         KernelOp::FusedLinear,
         KernelOp::InputGradient,
         KernelOp::WeightGradient,
         KernelOp::BiasGradient,
+        KernelOp::ActivationGradient,
     ];
 
     /// The name that the command line and entry points use.
@@ -157,6 +162,7 @@ impl KernelOp {
             KernelOp::InputGradient => "dx",
             KernelOp::WeightGradient => "dw",
             KernelOp::BiasGradient => "dbias",
+            KernelOp::ActivationGradient => "dact",
         }
     }
 }
@@ -170,9 +176,9 @@ pub struct KernelDescription {
     pub element: ElementType,
     /// How products of single-precision inputs are computed.
     pub math: Math,
-    /// The type of the result: C, dX or dW.
+    /// The type of the result: C, dX, dW or dPre.
     pub output: ElementType,
-    /// Independent problems of the same shape; they share the bias.
+    /// Independent problems of the same shape; they share the bias, and its gradient is the sum over all of them.
     pub batch: u64,
     /// Tokens.
     pub m: u64,
@@ -180,15 +186,16 @@ pub struct KernelDescription {
     pub n: u64,
     /// In features.
     pub k: u64,
-    /// How the op's first input lies in memory: A, dOut for dX, dOut for dBias.
+    /// How the op's first input lies in memory: A, or dOut for dX, dBias and dPre.
     pub a: MatrixLayout,
     /// How the op's second input lies in memory: B, dOut for dW.
     pub b: MatrixLayout,
     /// How the result and the auxiliary matrix lie in memory; row major.
     pub c: MatrixLayout,
-    /// The type of the bias, or of its gradient, if there is one. It is added, or summed, in single precision.
+    /// The type of the bias, or of its gradient, if there is one. It is added, or summed, in single precision; a gradient
+    /// is rounded once.
     pub bias: Option<ElementType>,
-    /// What is applied to the biased product, or whose derivative multiplies dX.
+    /// What is applied to the biased product, or whose derivative multiplies dX or dOut.
     pub activation: Activation,
     /// Whether the biased product is also written as it is before the activation, in the inputs' type.
     pub auxiliary: bool,
@@ -261,6 +268,33 @@ impl KernelDescription {
                 named("dOut", self.a, m, n),
                 named("dBias", MatrixLayout::ROW_MAJOR, 1, n),
             ],
+            KernelOp::ActivationGradient => [
+                named("dOut", self.a, m, n),
+                named("dOut", self.a, m, n),
+                named("dPre", self.c, m, n),
+            ],
+        }
+    }
+
+    /// Elements of the bias, or of its gradient.
+    pub const fn bias_elements(&self) -> u64 {
+        match self.op {
+            KernelOp::InputGradient => self.k,
+            _ => self.n,
+        }
+    }
+
+    /// Whether the kernel computes the gradient of a bias.
+    pub fn has_bias_gradient(&self) -> bool {
+        self.op != KernelOp::FusedLinear && self.bias.is_some()
+    }
+
+    /// The type that the derivative of the activation is computed for: the widest that it ends up in. An approximation
+    /// of the hardware is good enough for 16 bits alone.
+    pub fn derivative_stored_as(&self) -> ElementType {
+        match self.bias {
+            Some(bias) if bias.bytes() > self.output.bytes() => bias,
+            _ => self.output,
         }
     }
 
@@ -296,15 +330,16 @@ impl KernelDescription {
 
     fn validate_combination(&self) -> Result<(), CodegenError> {
         let forward = self.op == KernelOp::FusedLinear;
-        let multiplies = matches!(self.op, KernelOp::FusedLinear | KernelOp::InputGradient);
+        let has_activation = matches!(
+            self.op,
+            KernelOp::FusedLinear | KernelOp::InputGradient | KernelOp::ActivationGradient
+        );
         let [.., result] = self.matrices();
         let meaningless = [
             (
-                self.batch > 1 && !forward && self.bias.is_some(),
-                "a batch has no single gradient of a bias",
-            ),
-            (
-                self.batch > 1 && result.batch_stride() < result.span(),
+                self.batch > 1
+                    && self.op != KernelOp::BiasGradient
+                    && result.batch_stride() < result.span(),
                 "the results of a batch overlap",
             ),
             (
@@ -312,8 +347,8 @@ impl KernelDescription {
                 "only the forward kernel has an auxiliary output",
             ),
             (
-                self.activation != Activation::None && !multiplies,
-                "only the forward kernel and dX have an activation",
+                self.activation != Activation::None && !has_activation,
+                "only the forward kernel, dX and dact have an activation",
             ),
             (
                 self.accumulate && self.op != KernelOp::WeightGradient,
@@ -324,16 +359,8 @@ impl KernelDescription {
                 "only products of f32 are computed as tf32",
             ),
             (
-                self.bias.is_some() && self.op == KernelOp::InputGradient,
-                "dX has no bias",
-            ),
-            (
                 self.bias.is_none() && self.op == KernelOp::BiasGradient,
                 "dBias without a bias computes nothing",
-            ),
-            (
-                !forward && self.bias.is_some_and(|bias| bias != ElementType::F32),
-                "a bias's gradient is f32",
             ),
         ];
         match meaningless.into_iter().find(|&(applies, _)| applies) {
@@ -342,9 +369,13 @@ impl KernelDescription {
         }
     }
 
-    /// Multiplications and additions of the product, two per term.
+    /// Multiplications and additions of the product, two per term; two per element where nothing is multiplied.
     pub fn flops(&self) -> u128 {
-        2 * u128::from(self.batch) * u128::from(self.m) * u128::from(self.n) * u128::from(self.k)
+        let elements = 2 * u128::from(self.batch) * u128::from(self.m) * u128::from(self.n);
+        match self.op {
+            KernelOp::BiasGradient | KernelOp::ActivationGradient => elements,
+            _ => elements * u128::from(self.k),
+        }
     }
 
     /// The name of the kernel's entry point: what it computes, without the layouts.

@@ -14,6 +14,7 @@
 
 pub mod column_sum;
 pub mod contraction;
+pub mod depth_shares;
 pub mod description;
 pub mod error;
 #[cfg(feature = "llvm")]
@@ -21,14 +22,17 @@ mod llvm;
 pub mod math;
 pub mod nvptx;
 pub mod oracle;
+pub mod parts;
 pub mod program;
 pub mod tensor_memory_tiling;
 pub mod tiling;
 pub mod warpgroup_tiling;
 
+pub use depth_shares::Wish;
 pub use description::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder,
 };
 pub use error::CodegenError;
 pub use math::Math;
+pub use parts::Scratch;
 pub use tiling::TileSize;

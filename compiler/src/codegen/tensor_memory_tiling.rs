@@ -8,8 +8,8 @@
 //! warps write instead of multiplying.
 
 use super::contraction::Contraction;
+use super::depth_shares::Wish;
 use super::nvptx::Limits;
-use super::tiling::TileSize;
 use super::warpgroup_tiling::{self, Candidate, NoWarpgroups, SUM_WARPS, Table, WarpgroupSchedule};
 
 /// The warp of the block's second half that starts products; those before it copy and add up columns.
@@ -90,8 +90,17 @@ const TENSOR_MEMORY: Table = Table {
 pub fn choose(
     contraction: &Contraction,
     limits: &Limits,
-    wish: Option<TileSize>,
+    wish: impl Into<Wish>,
 ) -> Result<TensorMemorySchedule, NoWarpgroups> {
+    let mut wish = wish.into();
+    if contraction.epilogue.result_sums {
+        return Err(NoWarpgroups::ResultSums);
+    }
+    if wish.splits.is_some_and(|splits| splits > 1) {
+        return Err(NoWarpgroups::Splits);
+    }
+    // One pass over tensor memory writes a tile; its sums are not handed on.
+    wish.splits = Some(1);
     let tile = warpgroup_tiling::choose_among(contraction, &TENSOR_MEMORY, limits, wish)?;
     let takes_several = tile.tiles() > tile.blocks;
     Ok(TensorMemorySchedule {
@@ -103,6 +112,7 @@ pub fn choose(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codegen::TileSize;
     use crate::codegen::description::{ElementType, KernelDescription, KernelOp};
     use crate::codegen::nvptx::Architecture;
 

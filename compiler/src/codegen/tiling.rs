@@ -2,13 +2,16 @@
 //!
 //! A block computes one tile of the result. It walks along the depth in steps of [`TileSchedule::depth`]; the operands
 //! of the next `stages − 1` steps are on their way from global to shared memory while one is multiplied. [`choose`]
-//! picks the tile by a cost model and decides for each operand how wide its copies can be.
+//! picks the tile by a cost model and decides for each operand how wide its copies can be. Where tiles are few and the
+//! depth is long, several blocks share a tile ([`super::parts`]).
 
 use super::contraction::{Contraction, Major, Operand};
+use super::depth_shares::{DepthShares, Wish, meeting_cycles};
 use super::description::ElementType;
 use super::error::CodegenError;
 use super::math::Math;
 use super::nvptx::Limits;
+use super::parts::Parts;
 
 /// Rows of the result that a warp takes through shared memory at a time when it writes its tile.
 pub const SLAB_ROWS: u32 = 16;
@@ -85,7 +88,7 @@ pub struct OperandTile {
     pub copy: CopyPath,
     /// Whether some tile reaches beyond the operand's outer extent.
     pub ragged_outer: bool,
-    /// Whether the last tile reaches beyond the depth.
+    /// Whether the last share of the depth reaches beyond it.
     pub ragged_depth: bool,
 }
 
@@ -116,7 +119,7 @@ impl OperandTile {
         }
     }
 
-    fn of(operand: &Operand, shape: &TileShape) -> OperandTile {
+    fn of(operand: &Operand, shape: &TileShape, shares: DepthShares) -> OperandTile {
         let outer = if shape.is_left {
             shape.rows
         } else {
@@ -138,7 +141,9 @@ impl OperandTile {
             line_bytes: line * bytes,
             copy,
             ragged_outer: !operand.outer.is_multiple_of(u64::from(outer)),
-            ragged_depth: !operand.depth.is_multiple_of(u64::from(shape.depth)),
+            ragged_depth: !operand
+                .depth
+                .is_multiple_of(u64::from(shape.depth) * u64::from(shares.stages)),
         }
     }
 }
@@ -195,8 +200,12 @@ pub struct TileSchedule {
     pub row_tiles: u32,
     /// Blocks along the columns.
     pub column_tiles: u32,
-    /// Stages that the whole depth takes.
+    /// Stages that a block's share of the depth takes.
     pub depth_tiles: u32,
+    /// Whether the last share of the depth has stages that lie beyond it.
+    pub empty_stages: bool,
+    /// What blocks hand each other.
+    pub parts: Parts,
 }
 
 impl TileSchedule {
@@ -234,7 +243,12 @@ impl TileSchedule {
 
     /// Blocks of the whole kernel.
     pub const fn blocks(&self) -> u64 {
-        self.batch as u64 * self.row_tiles as u64 * self.column_tiles as u64
+        self.tiles() as u64 * self.parts.splits as u64
+    }
+
+    /// Tiles of all products of the batch.
+    pub const fn tiles(&self) -> u32 {
+        self.batch * self.row_tiles * self.column_tiles
     }
 
     /// Steps of the inner loop per stage.
@@ -317,7 +331,7 @@ const RESIDENT_WHEN_CROWDED: u32 = 2;
 const BLOCK_OVERHEAD_CYCLES: f64 = 2500.0;
 
 /// Rows and columns of a block's tile, as a wish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TileSize {
     /// Rows.
     pub rows: u32,
@@ -325,19 +339,21 @@ pub struct TileSize {
     pub columns: u32,
 }
 
-/// Picks the tile that the cost model expects to finish first, or the one that is wished for.
+/// Picks the tile and the shares of the depth that the cost model expects to finish first, or those that are wished for.
 ///
 /// A multiprocessor runs `resident` blocks at a time, so the kernel takes `⌈blocks ÷ (multiprocessors · resident)⌉`
-/// rounds. A round takes the products of its blocks at the tile's share of the peak rate, plus a fixed overhead.
+/// rounds. A round takes the products of its blocks at the tile's share of the peak rate, plus a fixed overhead. Blocks
+/// that share a tile hand their sums to the last of them, which takes its time too.
 ///
 /// # Errors
 /// [`CodegenError::Unsupported`] if the grid would have more blocks than a launch takes, or if there is no tile of the
-/// size that is wished for.
+/// size that is wished for, or none whose stages make so many shares.
 pub fn choose(
     contraction: &Contraction,
     limits: &Limits,
-    wish: Option<TileSize>,
+    wish: impl Into<Wish>,
 ) -> Result<TileSchedule, CodegenError> {
+    let wish = wish.into();
     let method = Method::of(contraction);
     let alignment = narrowest_copy(contraction);
     let possible: Vec<&Candidate> = CANDIDATES
@@ -347,20 +363,61 @@ pub fn choose(
         })
         .filter(|candidate| candidate.shared_bytes() <= limits.shared_bytes_per_block)
         .collect();
-    let best = possible
+    let wanted: Vec<&Candidate> = possible
         .iter()
-        .filter(|candidate| wish.is_none_or(|wish| wish == candidate.size()))
-        .min_by(|x, y| cycles(contraction, x, limits).total_cmp(&cycles(contraction, y, limits)));
-    match best {
-        Some(candidate) => schedule(contraction, candidate),
-        None => Err(CodegenError::Unsupported {
-            what: wish.map_or_else(
+        .copied()
+        .filter(|candidate| wish.tile.is_none_or(|wish| wish == candidate.size()))
+        .collect();
+    if wanted.is_empty() {
+        return Err(CodegenError::Unsupported {
+            what: wish.tile.map_or_else(
                 || "this product".to_owned(),
                 |wish| format!("a tile of {} x {}", wish.rows, wish.columns),
             ),
             hint: format!("the tiles for it are {}", sizes(&possible)),
-        }),
+        });
     }
+    let ways = wanted.iter().flat_map(|&candidate| {
+        let stages = contraction.depth.div_ceil(candidate.depth.into());
+        let at_once = u64::from(limits.multiprocessors) * u64::from(candidate.resident);
+        let shares = wish.shares(stages, tiles(contraction, candidate), at_once);
+        shares.into_iter().map(move |shares| (candidate, shares))
+    });
+    let best = ways.min_by(|&x, &y| {
+        let (x, y) = (
+            cycles(contraction, x, limits),
+            cycles(contraction, y, limits),
+        );
+        x.total_cmp(&y)
+    });
+    match best {
+        Some((candidate, shares)) => schedule(contraction, candidate, shares),
+        None => Err(too_many_shares(contraction, &wanted, wish)),
+    }
+}
+
+/// Says that the depth has fewer stages than shares are wished for.
+fn too_many_shares(contraction: &Contraction, wanted: &[&Candidate], wish: Wish) -> CodegenError {
+    let terms = contraction.depth;
+    let stage = wanted.iter().map(|candidate| candidate.depth).min();
+    let stage = stage.unwrap_or(1);
+    CodegenError::Unsupported {
+        what: format!(
+            "a sum of {terms} terms in {} parts",
+            wish.splits.unwrap_or_default()
+        ),
+        hint: format!(
+            "a stage holds {stage} terms, so there are at most {} parts",
+            terms.div_ceil(stage.into())
+        ),
+    }
+}
+
+/// Tiles of all products of the batch.
+fn tiles(contraction: &Contraction, candidate: &Candidate) -> u64 {
+    let tiles = contraction.rows.div_ceil(candidate.rows.into())
+        * contraction.columns.div_ceil(candidate.columns.into());
+    tiles.saturating_mul(contraction.batch)
 }
 
 /// Bytes of the narrower of the two operands' copies.
@@ -378,12 +435,14 @@ fn sizes(candidates: &[&Candidate]) -> String {
 }
 
 /// Cycles that the cost model expects of a kernel.
-fn cycles(contraction: &Contraction, candidate: &Candidate, limits: &Limits) -> f64 {
-    let tiles = contraction.rows.div_ceil(candidate.rows.into())
-        * contraction.columns.div_ceil(candidate.columns.into());
-    let blocks = tiles.saturating_mul(contraction.batch);
-    let depth = contraction.depth.next_multiple_of(candidate.depth.into());
-    let terms = f64::from(candidate.rows) * f64::from(candidate.columns) * depth as f64;
+fn cycles(
+    contraction: &Contraction,
+    (candidate, shares): (&Candidate, DepthShares),
+    limits: &Limits,
+) -> f64 {
+    let blocks = tiles(contraction, candidate).saturating_mul(shares.splits.into());
+    let depth = f64::from(candidate.depth) * f64::from(shares.stages);
+    let elements = f64::from(candidate.rows) * f64::from(candidate.columns);
     let rate = match candidate.method {
         Method::TensorCore => f64::from(limits.tensor_terms_per_cycle),
         Method::Tf32 => f64::from(limits.tensor_terms_per_cycle) / 2.0,
@@ -394,19 +453,22 @@ fn cycles(contraction: &Contraction, candidate: &Candidate, limits: &Limits) -> 
     // A last round with few blocks per multiprocessor still has each of them to itself.
     let per_multiprocessor = blocks.div_ceil(slots) as f64;
     let rounds = (per_multiprocessor / f64::from(candidate.resident)).ceil();
-    per_multiprocessor * terms / (rate * candidate.efficiency) + rounds * BLOCK_OVERHEAD_CYCLES
+    per_multiprocessor * elements * depth / (rate * candidate.efficiency)
+        + rounds * BLOCK_OVERHEAD_CYCLES
+        + meeting_cycles(elements, shares)
 }
 
 fn schedule(
     contraction: &Contraction,
     candidate: &Candidate,
+    shares: DepthShares,
 ) -> Result<TileSchedule, CodegenError> {
     let crowded = narrowest_copy(contraction) < 16 || contraction.column_sums;
     let row_tiles = contraction.rows.div_ceil(candidate.rows.into());
     let column_tiles = contraction.columns.div_ceil(candidate.columns.into());
-    let depth_tiles = contraction.depth.div_ceil(candidate.depth.into());
-    let tiles = row_tiles * column_tiles;
-    if tiles.saturating_mul(contraction.batch) > u64::from(super::nvptx::LARGEST_GRID) {
+    let depth_tiles = shares.stages;
+    let blocks = tiles(contraction, candidate).saturating_mul(shares.splits.into());
+    if blocks > u64::from(super::nvptx::LARGEST_GRID) {
         return Err(CodegenError::Unsupported {
             what: format!(
                 "a batch of {} results of {row_tiles} × {column_tiles} tiles",
@@ -418,19 +480,28 @@ fn schedule(
             ),
         });
     }
+    // Extents are at most 2^30, so the numbers of tiles fit.
+    let parts = Parts {
+        tiles: tiles(contraction, candidate) as u32,
+        tile_elements: candidate.rows * candidate.columns,
+        splits: shares.splits,
+        column_parts: contraction.column_parts(row_tiles, shares.splits)?,
+        column_tiles: column_tiles as u32,
+        tile_columns: candidate.columns,
+    };
+    let terms = u64::from(candidate.depth) * u64::from(shares.stages) * u64::from(shares.splits);
     let shape = |is_left| TileShape {
         rows: candidate.rows,
         columns: candidate.columns,
         depth: candidate.depth,
         is_left,
     };
-    // Extents are at most 2^30, so the numbers of tiles fit.
     Ok(TileSchedule {
         method: candidate.method,
         rows: candidate.rows,
         columns: candidate.columns,
         depth: candidate.depth,
-        stages: candidate.stages.min((depth_tiles as u32).max(2)),
+        stages: candidate.stages.min(depth_tiles.max(2)),
         warp_rows: candidate.warp_rows,
         warp_columns: candidate.warp_columns,
         resident: if crowded {
@@ -438,11 +509,13 @@ fn schedule(
         } else {
             candidate.resident
         },
-        left: OperandTile::of(&contraction.left, &shape(true)),
-        right: OperandTile::of(&contraction.right, &shape(false)),
+        left: OperandTile::of(&contraction.left, &shape(true), shares),
+        right: OperandTile::of(&contraction.right, &shape(false), shares),
         batch: contraction.batch as u32,
         row_tiles: row_tiles as u32,
         column_tiles: column_tiles as u32,
-        depth_tiles: depth_tiles as u32,
+        depth_tiles,
+        empty_stages: terms - contraction.depth >= candidate.depth.into(),
+        parts,
     })
 }

@@ -6,9 +6,10 @@
 //! that start at multiples of 16 bytes, and the tensor cores' descriptors elements of 16 bits.
 
 use super::contraction::{Contraction, Major, Operand, Output};
+use super::depth_shares::{DepthShares, Wish, meeting_cycles};
 use super::description::ElementType;
 use super::nvptx::Limits;
-use super::tiling::TileSize;
+use super::parts::Parts;
 
 /// Bytes of a line in shared memory: the widest swizzle, in which eight lines fill every bank eight times.
 pub const LINE_BYTES: u32 = 128;
@@ -40,6 +41,9 @@ pub const PANELS: u32 = 2;
 /// Shared memory through which the sums of columns pass, in bytes.
 pub const SUM_BYTES: u32 = SUM_WARPS * 32 * 8 * 4;
 
+/// Bytes of shared memory for the words that say whether a block came last.
+pub const FLAG_BYTES: u32 = 16;
+
 /// The largest stride that a tensor map takes, in bytes (CUDA driver API, `cuTensorMapEncodeTiled`).
 const LARGEST_STRIDE_BYTES: u64 = 1 << 40;
 
@@ -56,6 +60,10 @@ pub enum NoWarpgroups {
     Tiles,
     /// A tile of another size is wished for.
     Tile,
+    /// There are fewer stages than shares of the depth are wished for, or blocks cannot share a depth.
+    Splits,
+    /// The results are also added up, which is not done on their way from tensor memory.
+    ResultSums,
 }
 
 impl NoWarpgroups {
@@ -67,6 +75,8 @@ impl NoWarpgroups {
             NoWarpgroups::Stride => "TMA takes strides below 2^40 bytes",
             NoWarpgroups::Tiles => "there are too many tiles",
             NoWarpgroups::Tile => "no tile for TMA has this size",
+            NoWarpgroups::Splits => "it does not cut a sum into so many parts",
+            NoWarpgroups::ResultSums => "it does not add up results on their way from tensor memory",
         }
     }
 }
@@ -114,13 +124,15 @@ pub struct WarpgroupSchedule {
     pub auxiliary_output: Option<StorePath>,
     /// Whether two warps add up the right operand's columns.
     pub column_sums: bool,
+    /// What blocks hand each other.
+    pub parts: Parts,
     /// Products of the batch.
     pub batch: u32,
     /// Tiles along the rows.
     pub row_tiles: u32,
     /// Tiles along the columns.
     pub column_tiles: u32,
-    /// Stages that the whole depth takes.
+    /// Stages that a share of the depth takes.
     pub depth_tiles: u32,
     /// Blocks of the launch: as many as run at the same time, or fewer.
     pub blocks: u32,
@@ -164,9 +176,15 @@ impl WarpgroupSchedule {
         self.sums_start() + sums
     }
 
+    /// Where the words lie that say whether a block came last, in bytes of shared memory: one for the consumers, one for
+    /// those that add up columns.
+    pub const fn flags_start(&self) -> u32 {
+        self.barriers_start() + self.stages * 16
+    }
+
     /// Bytes of shared memory that a block needs.
     pub const fn shared_bytes(&self) -> u32 {
-        self.barriers_start() + self.stages * 16
+        self.flags_start() + FLAG_BYTES
     }
 
     /// Warps that must have read a stage before it is filled again.
@@ -178,6 +196,11 @@ impl WarpgroupSchedule {
     /// Tiles of all products of the batch.
     pub const fn tiles(&self) -> u32 {
         self.batch * self.row_tiles * self.column_tiles
+    }
+
+    /// Pieces of work: a tile, or a share of its depth.
+    pub const fn pieces(&self) -> u32 {
+        self.tiles() * self.parts.splits
     }
 }
 
@@ -233,14 +256,14 @@ const WARPGROUPS: Table = Table {
     rate_over_mma_sync: 2.0,
 };
 
-/// Picks the tile that the cost model expects to finish first, or the one that is wished for.
+/// Picks the tile and the shares of the depth that the cost model expects to finish first, or those that are wished for.
 ///
 /// # Errors
 /// Why the product is not for warpgroups.
 pub fn choose(
     contraction: &Contraction,
     limits: &Limits,
-    wish: Option<TileSize>,
+    wish: impl Into<Wish>,
 ) -> Result<WarpgroupSchedule, NoWarpgroups> {
     choose_among(contraction, &WARPGROUPS, limits, wish)
 }
@@ -250,8 +273,9 @@ pub(super) fn choose_among(
     contraction: &Contraction,
     table: &Table,
     limits: &Limits,
-    wish: Option<TileSize>,
+    wish: impl Into<Wish>,
 ) -> Result<WarpgroupSchedule, NoWarpgroups> {
+    let wish = wish.into();
     let operands = [&contraction.left, &contraction.right];
     for operand in operands {
         if operand.element.bytes() != 2 {
@@ -264,45 +288,77 @@ pub(super) fn choose_among(
             return Err(NoWarpgroups::Stride);
         }
     }
-    let rate = f64::from(limits.tensor_terms_per_cycle) * table.rate_over_mma_sync;
-    let cycles = |candidate| cycles(contraction, candidate, (limits, rate));
-    let best = table
+    let wanted: Vec<&Candidate> = table
         .candidates
         .iter()
         .filter(|candidate| {
-            wish.is_none_or(|wish| (wish.rows, wish.columns) == (candidate.rows, candidate.columns))
+            wish.tile
+                .is_none_or(|wish| (wish.rows, wish.columns) == (candidate.rows, candidate.columns))
         })
+        .collect();
+    if wanted.is_empty() {
+        return Err(NoWarpgroups::Tile);
+    }
+    let stages = contraction.depth.div_ceil(STAGE_DEPTH.into());
+    let ways = wanted.into_iter().flat_map(|candidate| {
+        let at_once = u64::from(limits.multiprocessors) * u64::from(candidate.resident);
+        let shares = wish.shares(stages, tiles(contraction, candidate), at_once);
+        shares.into_iter().map(move |shares| (candidate, shares))
+    });
+    let rate = f64::from(limits.tensor_terms_per_cycle) * table.rate_over_mma_sync;
+    let cycles = |way| cycles(contraction, way, (limits, rate));
+    let (best, shares) = ways
         .min_by(|&x, &y| cycles(x).total_cmp(&cycles(y)))
-        .ok_or(NoWarpgroups::Tile)?;
-    schedule(contraction, best, limits)
+        .ok_or(NoWarpgroups::Splits)?;
+    schedule(contraction, (best, shares), limits)
+}
+
+/// Tiles of all products of the batch.
+fn tiles(contraction: &Contraction, candidate: &Candidate) -> u64 {
+    let tiles = contraction.rows.div_ceil(candidate.rows.into())
+        * contraction.columns.div_ceil(candidate.columns.into());
+    tiles.saturating_mul(contraction.batch)
 }
 
 /// Cycles that the cost model expects of a kernel.
-fn cycles(contraction: &Contraction, candidate: &Candidate, (limits, rate): (&Limits, f64)) -> f64 {
-    let tiles = contraction.rows.div_ceil(candidate.rows.into())
-        * contraction.columns.div_ceil(candidate.columns.into());
-    let tiles = tiles.saturating_mul(contraction.batch);
-    let depth = contraction.depth.next_multiple_of(STAGE_DEPTH.into());
-    let terms = f64::from(candidate.rows) * f64::from(candidate.columns) * depth as f64;
-    let per_multiprocessor = tiles.div_ceil(limits.multiprocessors.into()) as f64;
+fn cycles(
+    contraction: &Contraction,
+    (candidate, shares): (&Candidate, DepthShares),
+    (limits, rate): (&Limits, f64),
+) -> f64 {
+    let pieces = tiles(contraction, candidate).saturating_mul(shares.splits.into());
+    let depth = f64::from(STAGE_DEPTH) * f64::from(shares.stages);
+    let elements = f64::from(candidate.rows) * f64::from(candidate.columns);
+    let per_multiprocessor = pieces.div_ceil(limits.multiprocessors.into()) as f64;
     let rounds = (per_multiprocessor / f64::from(candidate.resident)).ceil();
-    per_multiprocessor * terms / (rate * candidate.efficiency) + rounds * TILE_OVERHEAD_CYCLES
+    per_multiprocessor * elements * depth / (rate * candidate.efficiency)
+        + rounds * TILE_OVERHEAD_CYCLES
+        + meeting_cycles(elements, shares)
 }
 
 fn schedule(
     contraction: &Contraction,
-    candidate: &Candidate,
+    (candidate, shares): (&Candidate, DepthShares),
     limits: &Limits,
 ) -> Result<WarpgroupSchedule, NoWarpgroups> {
     let row_tiles = contraction.rows.div_ceil(candidate.rows.into());
     let column_tiles = contraction.columns.div_ceil(candidate.columns.into());
-    let depth_tiles = contraction.depth.div_ceil(STAGE_DEPTH.into());
     let at_once = u64::from(limits.multiprocessors * candidate.resident);
-    let tiles = (row_tiles * column_tiles).saturating_mul(contraction.batch);
-    // A tile's number is added to once more than the last one's, so it must not come close to 2^32.
-    if tiles > u64::from(super::nvptx::LARGEST_GRID) {
+    let pieces = tiles(contraction, candidate).saturating_mul(shares.splits.into());
+    // The number of a piece is added to once more than the last one's, so it must not come close to 2^32.
+    if pieces > u64::from(super::nvptx::LARGEST_GRID) {
         return Err(NoWarpgroups::Tiles);
     }
+    let parts = Parts {
+        tiles: tiles(contraction, candidate) as u32,
+        tile_elements: candidate.rows * candidate.columns,
+        splits: shares.splits,
+        column_parts: contraction
+            .column_parts(row_tiles, shares.splits)
+            .map_err(|_| NoWarpgroups::Tiles)?,
+        column_tiles: column_tiles as u32,
+        tile_columns: candidate.columns,
+    };
     let store = |element| store_path(contraction, &contraction.output, element);
     Ok(WarpgroupSchedule {
         rows: candidate.rows,
@@ -320,11 +376,12 @@ fn schedule(
         output: store(contraction.output.element),
         auxiliary_output: contraction.epilogue.auxiliary_output.map(store),
         column_sums: contraction.column_sums,
+        parts,
         batch: contraction.batch as u32,
         row_tiles: row_tiles as u32,
         column_tiles: column_tiles as u32,
-        depth_tiles: depth_tiles as u32,
-        blocks: tiles.min(at_once) as u32,
+        depth_tiles: shares.stages,
+        blocks: pieces.min(at_once) as u32,
     })
 }
 
@@ -361,6 +418,7 @@ pub const fn line_elements(operand: &Operand) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codegen::TileSize;
     use crate::codegen::description::{KernelDescription, KernelOp, MatrixLayout};
     use crate::codegen::nvptx::Architecture;
 

@@ -70,7 +70,10 @@ pub fn run(ptx: &Ptx, inputs: &Inputs, way: Way) -> (Ran, Outcome) {
                 Parameter::Output | Parameter::AuxiliaryOutput => {
                     memory.allocate_uninitialised(inputs.existing.size())
                 }
-                Parameter::BiasGradient => memory.allocate_uninitialised(kernel.n as usize * 4),
+                Parameter::BiasGradient | Parameter::Workspace => {
+                    memory.allocate_uninitialised(ptx.bytes(parameter) as usize)
+                }
+                Parameter::Counters => memory.allocate(vec![0; ptx.bytes(parameter) as usize]),
             };
             (parameter, pointer)
         })

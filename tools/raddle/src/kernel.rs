@@ -12,7 +12,8 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use raddle_compiler::codegen::nvptx::{self, Architecture, PtxVersion, Report, Target, Toolkit};
 use raddle_compiler::codegen::{
-    Activation, ElementType, KernelDescription, KernelOp, Math, MatrixLayout, MatrixOrder, TileSize,
+    Activation, ElementType, KernelDescription, KernelOp, Math, MatrixLayout, MatrixOrder,
+    TileSize, Wish,
 };
 
 use crate::input;
@@ -94,13 +95,14 @@ struct Operands {
 /// What happens to the sums.
 #[derive(Args)]
 struct Epilogue {
-    /// Add no bias, and for dw, compute no gradient of it.
+    /// Add no bias, and for dw and dact, compute no gradient of it.
     #[arg(long, conflicts_with = "bias_dtype")]
     no_bias: bool,
-    /// The bias's type, if it is not the matrices'.
+    /// The type of the bias, if it is not the matrices', or of its gradient, which is f32 unless given. For dx it asks for
+    /// the gradient of the bias of the layer before.
     #[arg(long, value_enum)]
     bias_dtype: Option<Dtype>,
-    /// Also write the biased product before the activation.
+    /// Also write the biased product before the activation, in the result's type.
     #[arg(long)]
     aux: bool,
     /// For dw: 1 adds to what the result holds already.
@@ -123,6 +125,10 @@ struct Output {
     /// The size of a block's tile; the cost model's choice if left out.
     #[arg(long, value_name = "ROWSxCOLUMNS", value_parser = tile_size)]
     tile: Option<TileSize>,
+    /// How many blocks share a tile, each with a share of the sums' terms; 1 means none do. The cost model's choice if
+    /// left out. Where fewer shares of as many stages do, there are fewer.
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..))]
+    split_k: Option<u32>,
     /// What to write.
     #[arg(long, value_enum, default_value_t = Emit::Ptx)]
     emit: Emit,
@@ -135,12 +141,14 @@ struct Output {
 enum Op {
     /// C = act(A · B + bias); inputs A and B.
     FusedLinear,
-    /// dX = (dOut · Bᵀ) ⊙ act′(aux); inputs dOut and B.
+    /// dX = (dOut · Bᵀ) ⊙ act′(aux), and with --bias-dtype dBias = Σ dX of the layer before; inputs dOut and B.
     Dx,
     /// dW = Aᵀ · dOut, and dBias; inputs A and dOut.
     Dw,
     /// dBias = Σ dOut; input dOut.
     Dbias,
+    /// dPre = dOut ⊙ act′(aux), and dBias = Σ dPre; input dOut.
+    Dact,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -213,7 +221,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         bail!("machine code is not for a terminal; name a file with -o");
     }
     let kernel = options.description()?;
-    let emitted = nvptx::emit_tuned(&kernel, target, output.tile)?;
+    let emitted = nvptx::emit_tuned(&kernel, target, output.wish())?;
     if let Some(device) = options.run.run {
         return run::run(&emitted.ptx, device, &options.run);
     }
@@ -256,6 +264,15 @@ fn run_program(path: &Path, options: &Options, target: Target) -> anyhow::Result
     Ok(ExitCode::SUCCESS)
 }
 
+impl Output {
+    fn wish(&self) -> Wish {
+        Wish {
+            tile: self.tile,
+            splits: self.split_k,
+        }
+    }
+}
+
 impl Options {
     fn description(&self) -> anyhow::Result<KernelDescription> {
         let element = self.dtype.element();
@@ -276,6 +293,7 @@ impl Options {
             Op::Dx => KernelOp::InputGradient,
             Op::Dw => KernelOp::WeightGradient,
             Op::Dbias => KernelOp::BiasGradient,
+            Op::Dact => KernelOp::ActivationGradient,
         };
         let usual_output = match op {
             KernelOp::WeightGradient => ElementType::F32,
@@ -284,7 +302,9 @@ impl Options {
         let usual_bias = match op {
             KernelOp::FusedLinear => Some(element),
             KernelOp::InputGradient => None,
-            KernelOp::WeightGradient | KernelOp::BiasGradient => Some(ElementType::F32),
+            KernelOp::WeightGradient | KernelOp::BiasGradient | KernelOp::ActivationGradient => {
+                Some(ElementType::F32)
+            }
         };
         let bias = self.epilogue.bias_dtype.map(Dtype::element).or(usual_bias);
         Ok(KernelDescription {

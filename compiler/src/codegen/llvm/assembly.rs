@@ -2,7 +2,7 @@
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum};
-use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FloatValue, IntValue};
+use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FloatValue, IntValue, PointerValue};
 
 use super::emitter::{Emitter, built};
 
@@ -89,6 +89,28 @@ impl<'c> Emitter<'c> {
             .into_iter()
             .map(BasicValueEnum::into_float_value)
             .collect()
+    }
+
+    /// Orders what this thread did to memory, and what it knows that others did, before what it does from here on, as
+    /// the whole GPU sees it.
+    pub(crate) fn device_fence(&self) {
+        let text = "fence.acq_rel.gpu;".to_owned();
+        self.assembly((text, "~{memory}".to_owned()), &[], &[]);
+    }
+
+    /// Counts one up in global memory, in one step, and back to zero after `last`. Gives the count before.
+    pub(crate) fn count_up(&self, counter: PointerValue<'c>, last: u32) -> IntValue<'c> {
+        let text = "atom.relaxed.gpu.global.inc.u32 $0, [$1], $2;".to_owned();
+        let address = built(
+            self.builder
+                .build_ptr_to_int(counter, self.context.i64_type(), ""),
+        );
+        self.assembly(
+            (text, "=r,l,r,~{memory}".to_owned()),
+            &[self.context.i32_type().into()],
+            &[address.into(), self.i32(last).into()],
+        )[0]
+        .into_int_value()
     }
 
     /// Reads a special register anew, such as `%tid.x`, so that its value need not be kept from an earlier read.

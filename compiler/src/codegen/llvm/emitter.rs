@@ -409,14 +409,19 @@ impl<'c> Emitter<'c> {
 
     /// Adds the number that the lane has whose number differs in these bits. All lanes of the warp take part.
     pub(crate) fn add_exchanged(&self, x: FloatValue<'c>, lane_bits: u32) -> FloatValue<'c> {
+        self.add_float(x, self.exchanged(x, lane_bits))
+    }
+
+    /// The number that the lane has whose number differs in these bits. All lanes of the warp take part.
+    pub(crate) fn exchanged(&self, x: FloatValue<'c>, lane_bits: u32) -> FloatValue<'c> {
         let arguments = [
             self.i32(u32::MAX).into(),
             x.into(),
             self.i32(lane_bits).into(),
             self.i32(31).into(),
         ];
-        let other = self.call_value("llvm.nvvm.shfl.sync.bfly.f32", &[], &arguments);
-        self.add_float(x, other.into_float_value())
+        self.call_value("llvm.nvvm.shfl.sync.bfly.f32", &[], &arguments)
+            .into_float_value()
     }
 
     /// Shared memory of this block as a part of its cluster's.

@@ -2,7 +2,7 @@
 
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
-use inkwell::values::{BasicValueEnum, IntValue};
+use inkwell::values::{BasicValueEnum, FloatValue, IntValue};
 
 use super::emitter::{Emitter, built};
 
@@ -19,6 +19,30 @@ impl<'c> Emitter<'c> {
         body(self);
         built(self.builder.build_unconditional_branch(after));
         self.builder.position_at_end(after);
+    }
+
+    /// Emits code that runs only if a condition holds, and gives numbers; they are zero if it does not.
+    pub(crate) fn when_some(
+        &self,
+        condition: IntValue<'c>,
+        body: impl FnOnce(&Self) -> Vec<FloatValue<'c>>,
+    ) -> Vec<FloatValue<'c>> {
+        let before = self.current_block();
+        let mut values = Vec::new();
+        let mut last = before;
+        self.when(condition, |e| {
+            values = body(e);
+            last = e.current_block();
+        });
+        let zero = self.f32(0.0);
+        values
+            .iter()
+            .map(|value| {
+                let phi = built(self.builder.build_phi(self.f32_type(), ""));
+                phi.add_incoming(&[(value, last), (&zero, before)]);
+                phi.as_basic_value().into_float_value()
+            })
+            .collect()
     }
 
     /// Emits code that runs if a condition holds, and code that runs if it does not.

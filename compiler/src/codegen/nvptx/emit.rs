@@ -8,16 +8,16 @@ use inkwell::values::FunctionValue;
 
 use super::persistent;
 use super::planned::Planned;
-use super::ptx::{Parameters, Plan, Ptx, check_externals};
+use super::ptx::{Parameter, Parameters, Plan, Ptx, check_externals};
 use super::sm80;
 use super::sm90;
 use super::sm100;
 use super::target::Target;
 use super::tensor_map::TensorMap;
+use crate::codegen::depth_shares::Wish;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
 use crate::codegen::llvm::{Emitter, Machine, Space};
-use crate::codegen::tiling::TileSize;
 
 /// LLVM's number for the calling convention of PTX entry points.
 const PTX_KERNEL: u32 = 71;
@@ -40,19 +40,19 @@ pub struct Emitted {
 /// # Errors
 /// What the description, the tile schedule or LLVM refuse; see [`CodegenError`].
 pub fn emit(kernel: &KernelDescription, target: Target) -> Result<Ptx, CodegenError> {
-    emit_planned(Planned::of(kernel, target, None)?)
+    emit_planned(Planned::of(kernel, target, Wish::default())?)
 }
 
-/// Emits one kernel, with a tile of a given size if one is wished for, and keeps its IR.
+/// Emits one kernel, with a tile of a given size and a depth in so many shares if that is wished for, and keeps its IR.
 ///
 /// # Errors
-/// As [`emit`]; also if there is no tile of that size.
+/// As [`emit`]; also if there is no tile of that size, or the depth has fewer stages than shares.
 pub fn emit_tuned(
     kernel: &KernelDescription,
     target: Target,
-    wish: Option<TileSize>,
+    wish: impl Into<Wish>,
 ) -> Result<Emitted, CodegenError> {
-    let planned = Planned::of(kernel, target, wish)?;
+    let planned = Planned::of(kernel, target, wish.into())?;
     let machine = machine_for(target)?;
     let context = Context::create();
     let optimised = machine.optimise(write(&context, &machine, &planned))?;
@@ -118,7 +118,9 @@ fn write<'c>(context: &'c Context, machine: &Machine, planned: &Planned) -> Modu
             };
             sm100::emit_product(&emitter, &kernel, schedule);
         }
-        (Plan::ColumnSum(schedule), _) => sm80::emit_column_sum(&emitter, schedule),
+        (Plan::ColumnSum(schedule), _) => {
+            sm80::emit_column_sum(&emitter, schedule, parameters);
+        }
         (Plan::Product(_) | Plan::Warpgroups(_) | Plan::TensorMemory(_), None) => {
             unreachable!("a product's plan is made from a product")
         }
@@ -126,8 +128,9 @@ fn write<'c>(context: &'c Context, machine: &Machine, planned: &Planned) -> Modu
     emitter.finish()
 }
 
-/// Makes the function an entry point, bounds its threads and registers, and says what its pointers promise: no two overlap, and what
-/// is only read stays as it is.
+/// Makes the function an entry point, bounds its threads and registers, and says what its pointers promise: no two
+/// overlap, and what is only read stays as it is. Nothing is promised of what blocks hand each other: a block must not
+/// take what it wrote there for what is there.
 fn declare(e: &Emitter<'_>, parameters: &Parameters, plan: &Plan) {
     let function = e.function();
     function.set_call_conventions(PTX_KERNEL);
@@ -142,9 +145,11 @@ fn declare(e: &Emitter<'_>, parameters: &Parameters, plan: &Plan) {
     }
     for (index, parameter) in parameters.as_slice().iter().enumerate() {
         let location = AttributeLoc::Param(index as u32);
-        add_flag(e, function, location, "noalias");
-        if !parameter.is_written() {
-            add_flag(e, function, location, "readonly");
+        if !matches!(parameter, Parameter::Workspace | Parameter::Counters) {
+            add_flag(e, function, location, "noalias");
+            if !parameter.is_written() {
+                add_flag(e, function, location, "readonly");
+            }
         }
         let align = Attribute::get_named_enum_kind_id("align");
         function.add_attribute(location, e.context().create_enum_attribute(align, 16));

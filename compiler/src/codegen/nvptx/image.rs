@@ -12,7 +12,7 @@ impl Ptx {
         let pointers = self.parameters.as_slice();
         let parameters = pointers.iter().map(|&parameter| KernelParameter {
             name: parameter.name().to_owned(),
-            bytes: bytes(&self.kernel, parameter),
+            bytes: self.bytes(parameter),
             access: access(&self.kernel, parameter),
         });
         let maps = self.tensor_maps.iter().map(|map| TensorMap {
@@ -41,6 +41,29 @@ impl Ptx {
     }
 }
 
+impl Ptx {
+    /// Bytes from a pointer on that the kernel may reach.
+    pub fn bytes(&self, parameter: Parameter) -> u64 {
+        let kernel = &self.kernel;
+        let [first, second, result] = kernel.matrices();
+        let matrix = |matrix: NamedMatrix, element: ElementType| {
+            matrix.reach(kernel.batch) * u64::from(element.bytes())
+        };
+        match parameter {
+            Parameter::A => matrix(first, kernel.element),
+            Parameter::B => matrix(second, kernel.element),
+            Parameter::Bias | Parameter::BiasGradient => {
+                let bytes = kernel.bias.map_or(0, |bias| u64::from(bias.bytes()));
+                kernel.bias_elements() * bytes
+            }
+            Parameter::Output | Parameter::AuxiliaryOutput => matrix(result, kernel.output),
+            Parameter::AuxiliaryInput => matrix(result, kernel.element),
+            Parameter::Workspace => self.scratch.workspace_bytes,
+            Parameter::Counters => self.scratch.counter_bytes,
+        }
+    }
+}
+
 impl ElementType {
     /// How elements of this type lie in a GPU's memory.
     pub const fn in_memory(self) -> Element {
@@ -52,26 +75,12 @@ impl ElementType {
     }
 }
 
-/// Bytes from a pointer on that the kernel may reach.
-fn bytes(kernel: &KernelDescription, parameter: Parameter) -> u64 {
-    let [first, second, result] = kernel.matrices();
-    let matrix = |matrix: NamedMatrix, element: ElementType| {
-        matrix.reach(kernel.batch) * u64::from(element.bytes())
-    };
-    match parameter {
-        Parameter::A => matrix(first, kernel.element),
-        Parameter::B => matrix(second, kernel.element),
-        Parameter::Bias => kernel.n * kernel.bias.map_or(0, |bias| u64::from(bias.bytes())),
-        Parameter::Output | Parameter::AuxiliaryOutput => matrix(result, kernel.output),
-        Parameter::AuxiliaryInput => matrix(result, kernel.element),
-        Parameter::BiasGradient => kernel.n * u64::from(ElementType::F32.bytes()),
-    }
-}
-
 fn access(kernel: &KernelDescription, parameter: Parameter) -> Access {
     match parameter {
         Parameter::A | Parameter::B | Parameter::Bias | Parameter::AuxiliaryInput => Access::Reads,
         Parameter::Output if kernel.accumulate => Access::Updates,
         Parameter::Output | Parameter::AuxiliaryOutput | Parameter::BiasGradient => Access::Writes,
+        Parameter::Workspace => Access::Scratch,
+        Parameter::Counters => Access::ZeroedScratch,
     }
 }

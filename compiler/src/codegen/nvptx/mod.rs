@@ -10,6 +10,8 @@ mod image;
 #[cfg(feature = "llvm")]
 mod layers;
 #[cfg(feature = "llvm")]
+mod parts;
+#[cfg(feature = "llvm")]
 mod persistent;
 mod planned;
 mod ptx;

@@ -11,10 +11,11 @@ use super::target::Target;
 use super::tensor_map::TensorMap;
 use crate::codegen::column_sum::ColumnSumSchedule;
 use crate::codegen::contraction::Contraction;
+use crate::codegen::depth_shares::Wish;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
 use crate::codegen::tensor_memory_tiling;
-use crate::codegen::tiling::{self, TileSize};
+use crate::codegen::tiling;
 use crate::codegen::warpgroup_tiling::{self, NoWarpgroups};
 
 /// A kernel, planned.
@@ -37,14 +38,15 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Plans one kernel, with a tile of a given size if one is wished for.
+    /// Plans one kernel, with a tile of a given size and a depth in so many shares if that is wished for.
     ///
     /// # Errors
-    /// What the description or the tile schedule refuse; also if there is no tile of that size.
+    /// What the description or the tile schedule refuse; also if there is no tile of that size, or the depth has fewer
+    /// stages than shares.
     pub fn of(
         kernel: &KernelDescription,
         target: Target,
-        wish: Option<TileSize>,
+        wish: Wish,
     ) -> Result<Planned, CodegenError> {
         let contraction = Contraction::of(kernel)?;
         let limits = target.architecture().limits();
@@ -68,11 +70,19 @@ impl Planned {
                 };
                 (plan, Parameters::of_product(product))
             }
-            None => (
-                Plan::ColumnSum(ColumnSumSchedule::of(kernel)?),
-                Parameters::of_column_sum(),
-            ),
+            None => {
+                if wish != Wish::default() {
+                    return Err(CodegenError::InvalidDescription(format!(
+                        "{} multiplies no matrices, so it has no tile to choose and no depth to split",
+                        kernel.op.name()
+                    )));
+                }
+                let schedule = ColumnSumSchedule::of(kernel)?;
+                let parameters = Parameters::of_column_sum(&schedule);
+                (Plan::ColumnSum(schedule), parameters)
+            }
         };
+        let parameters = parameters.with_scratch(plan.scratch());
         let tensor_maps = match (&plan, &contraction) {
             (Plan::Warpgroups(schedule), Some(product)) => TensorMap::all(product, schedule),
             (Plan::TensorMemory(schedule), Some(product)) => {
@@ -99,6 +109,7 @@ impl Planned {
             parameters: self.parameters,
             tensor_maps: self.tensor_maps,
             launch: self.plan.launch(),
+            scratch: self.plan.scratch(),
             kernel: self.kernel,
             plan: self.plan,
             without_warpgroups: self.without_warpgroups,

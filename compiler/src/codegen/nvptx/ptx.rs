@@ -4,8 +4,9 @@ use super::target::Target;
 use super::tensor_map::TensorMap;
 use crate::codegen::column_sum::ColumnSumSchedule;
 use crate::codegen::contraction::Contraction;
-use crate::codegen::description::KernelDescription;
+use crate::codegen::description::{Activation, KernelDescription};
 use crate::codegen::error::CodegenError;
+use crate::codegen::parts::Scratch;
 use crate::codegen::tensor_memory_tiling::TensorMemorySchedule;
 use crate::codegen::tiling::TileSchedule;
 use crate::codegen::warpgroup_tiling::{NoWarpgroups, WarpgroupSchedule};
@@ -27,6 +28,10 @@ pub enum Parameter {
     AuxiliaryInput,
     /// The gradient of the bias, one element per column, written.
     BiasGradient,
+    /// Parts of sums on their way from one block to another; [`Ptx::scratch`] says how many bytes.
+    Workspace,
+    /// Counters of finished parts, zero before the launch and after it; [`Ptx::scratch`] says how many bytes.
+    Counters,
 }
 
 impl Parameter {
@@ -39,10 +44,12 @@ impl Parameter {
             Parameter::Output => "out",
             Parameter::AuxiliaryOutput | Parameter::AuxiliaryInput => "aux",
             Parameter::BiasGradient => "dbias",
+            Parameter::Workspace => "workspace",
+            Parameter::Counters => "counters",
         }
     }
 
-    /// Whether the kernel writes there.
+    /// Whether the kernel writes a result there.
     pub const fn is_written(self) -> bool {
         matches!(
             self,
@@ -68,7 +75,10 @@ impl Parameters {
                 Parameter::AuxiliaryOutput,
             ),
             (epilogue.derivative.is_some(), Parameter::AuxiliaryInput),
-            (contraction.column_sums, Parameter::BiasGradient),
+            (
+                contraction.column_sums || epilogue.result_sums,
+                Parameter::BiasGradient,
+            ),
         ];
         let mut list = vec![Parameter::A, Parameter::B];
         list.extend(
@@ -80,9 +90,28 @@ impl Parameters {
         Parameters(list)
     }
 
-    /// The parameters that a sum over the rows of a matrix takes: the matrix and the sums.
-    pub fn of_column_sum() -> Parameters {
-        Parameters(vec![Parameter::A, Parameter::BiasGradient])
+    /// The parameters that a sum over the rows of a matrix takes: the matrix, where it is multiplied on the way the
+    /// result and the pre-activation, and the sums.
+    pub fn of_column_sum(schedule: &ColumnSumSchedule) -> Parameters {
+        let mut list = vec![Parameter::A];
+        if let Some(map) = schedule.map {
+            list.push(Parameter::Output);
+            if map.activation != Activation::None {
+                list.push(Parameter::AuxiliaryInput);
+            }
+        }
+        if schedule.parts.column_parts.is_some() {
+            list.push(Parameter::BiasGradient);
+        }
+        Parameters(list)
+    }
+
+    /// These parameters, and after them those that hold parts of sums, as far as there are any.
+    pub fn with_scratch(mut self, scratch: Scratch) -> Parameters {
+        if scratch.workspace_bytes > 0 {
+            self.0.extend([Parameter::Workspace, Parameter::Counters]);
+        }
+        self
     }
 
     /// The parameters in order.
@@ -119,7 +148,7 @@ pub enum Plan {
     Warpgroups(WarpgroupSchedule),
     /// A matrix product with its sums in tensor memory, in blocks that stay.
     TensorMemory(TensorMemorySchedule),
-    /// Sums over the rows of a matrix.
+    /// Sums over the rows of a matrix, and what is made of its elements on the way.
     ColumnSum(ColumnSumSchedule),
 }
 
@@ -150,6 +179,16 @@ impl Plan {
         }
     }
 
+    /// Global memory that the kernel takes beside its matrices.
+    pub const fn scratch(&self) -> Scratch {
+        match self {
+            Plan::Product(schedule) => schedule.parts.scratch(),
+            Plan::Warpgroups(schedule) => schedule.parts.scratch(),
+            Plan::TensorMemory(schedule) => schedule.tile.parts.scratch(),
+            Plan::ColumnSum(schedule) => schedule.parts.scratch(),
+        }
+    }
+
     /// Blocks that are meant to share a multiprocessor.
     pub const fn resident(&self) -> u32 {
         match self {
@@ -174,6 +213,8 @@ pub struct Ptx {
     pub tensor_maps: Vec<TensorMap>,
     /// How it is launched.
     pub launch: Launch,
+    /// What its workspace and its counters take.
+    pub scratch: Scratch,
     /// What it computes.
     pub kernel: KernelDescription,
     /// How the work was cut.

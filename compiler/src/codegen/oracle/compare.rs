@@ -2,7 +2,8 @@
 //!
 //! A result may be off by `2u|r| + 1.2 (d + 8) · 2⁻²³ · s`: u is the unit roundoff of its type, r its exact value, d the number
 //! of terms of the sum and s the sum of their magnitudes. Where the hardware's tanh serves a 16-bit result, 2⁻¹⁰ of the
-//! activation's argument come on top.
+//! activation's argument come on top. The sum of a column of results may be off by as much as its terms are together,
+//! before they are rounded, and by what adding them up takes.
 
 use super::activation;
 use super::matrix::{decode, roundoff};
@@ -65,7 +66,8 @@ pub fn compare(kernel: &KernelDescription, inputs: &Inputs, results: &Results<'_
     if kernel.op != KernelOp::BiasGradient {
         compare_product(kernel, inputs, results, &mut comparison);
     }
-    if let Some(bytes) = results.bias_gradient {
+    let sums_input = matches!(kernel.op, KernelOp::WeightGradient | KernelOp::BiasGradient);
+    if let Some(bytes) = results.bias_gradient.filter(|_| sums_input) {
         compare_bias_gradient(kernel, inputs, bytes, &mut comparison);
     }
     comparison
@@ -73,6 +75,71 @@ pub fn compare(kernel: &KernelDescription, inputs: &Inputs, results: &Results<'_
 
 fn sum_allowance(depth: u64, size: f64) -> f64 {
     1.2 * (depth as f64 + 8.0) * 2f64.powi(-23) * size
+}
+
+/// A number as it should be, and how far one in single precision may be off.
+#[derive(Clone, Copy)]
+struct Expected {
+    value: f64,
+    allowance: f64,
+}
+
+/// Whether the hardware's tanh serves results that are kept in elements of this type.
+fn is_approximate(kernel: &KernelDescription, stored_as: ElementType) -> bool {
+    stored_as.bytes() == 2 && kernel.activation == Activation::GeluTanh
+}
+
+/// The sum that an element of the result starts from.
+fn sum_of(kernel: &KernelDescription, inputs: &Inputs, place: [usize; 3]) -> Expected {
+    let (mut value, mut size) = inputs.product(kernel, place);
+    if kernel.op == KernelOp::FusedLinear && kernel.bias.is_some() {
+        let bias = inputs.bias.at([0, 0, place[2]]);
+        value += bias;
+        size += bias.abs();
+    }
+    Expected {
+        value,
+        allowance: sum_allowance(depth(kernel), size),
+    }
+}
+
+/// An element of the result before it is rounded.
+fn result_of(
+    kernel: &KernelDescription,
+    inputs: &Inputs,
+    (place, sum): ([usize; 3], Expected),
+) -> Expected {
+    let Expected {
+        mut value,
+        mut allowance,
+    } = sum;
+    let takes_derivative = matches!(
+        kernel.op,
+        KernelOp::InputGradient | KernelOp::ActivationGradient
+    );
+    if kernel.op == KernelOp::FusedLinear {
+        value = activation::apply(kernel.activation, sum.value);
+        if is_approximate(kernel, kernel.output) {
+            allowance += 2f64.powi(-10) * sum.value.abs();
+        }
+    } else if takes_derivative && kernel.activation != Activation::None {
+        let x = inputs.auxiliary.at(place);
+        let slope = activation::derivative(kernel.activation, x);
+        value *= slope;
+        // The slope itself is computed in single precision, or from the hardware's tanh.
+        let error = if is_approximate(kernel, kernel.derivative_stored_as()) {
+            2f64.powi(-10)
+        } else {
+            1e-6
+        };
+        allowance = allowance * slope.abs() + error * sum.value.abs() * (1.0 + x.abs());
+    }
+    if kernel.accumulate {
+        let existing = inputs.existing.at(place);
+        value += existing;
+        allowance += 2f64.powi(-23) * (existing.abs() + sum.value.abs());
+    }
+    Expected { value, allowance }
 }
 
 fn compare_product(
@@ -83,44 +150,70 @@ fn compare_product(
 ) {
     let result = &inputs.existing;
     let rounding = 2.0 * roundoff(kernel.output);
-    let approximate = kernel.output.bytes() == 2 && kernel.activation == Activation::GeluTanh;
-    let is_forward = kernel.op == KernelOp::FusedLinear;
+    let mut columns = vec![Column::default(); result.columns];
     for place in result.places() {
-        let (mut sum, mut size) = inputs.product(kernel, place);
-        if is_forward && kernel.bias.is_some() {
-            let bias = inputs.bias.at([0, 0, place[2]]);
-            sum += bias;
-            size += bias.abs();
-        }
-        let mut allowance = sum_allowance(depth(kernel), size);
+        let sum = sum_of(kernel, inputs, place);
         if let Some(bytes) = results.auxiliary {
             let found = result.found(bytes, place);
-            comparison.add("aux", place, (found, sum, rounding * sum.abs() + allowance));
+            let allowed = rounding * sum.value.abs() + sum.allowance;
+            comparison.add("aux", place, (found, sum.value, allowed));
         }
-        let mut expected = sum;
-        if is_forward {
-            expected = activation::apply(kernel.activation, sum);
-            if approximate {
-                allowance += 2f64.powi(-10) * sum.abs();
-            }
-        } else if kernel.op == KernelOp::InputGradient && kernel.activation != Activation::None {
-            let x = inputs.auxiliary.at(place);
-            let slope = activation::derivative(kernel.activation, x);
-            expected *= slope;
-            // The slope itself is computed in single precision, or from the hardware's tanh.
-            let error = if approximate { 2f64.powi(-10) } else { 1e-6 };
-            allowance = allowance * slope.abs() + error * sum.abs() * (1.0 + x.abs());
-        }
-        if kernel.accumulate {
-            let existing = result.at(place);
-            expected += existing;
-            allowance += 2f64.powi(-23) * (existing.abs() + sum.abs());
-        }
+        let expected = result_of(kernel, inputs, (place, sum));
+        columns[place[2]].add(expected.value, expected.allowance);
         if let Some(bytes) = results.output {
             let found = result.found(bytes, place);
-            let allowed = rounding * expected.abs() + allowance;
-            comparison.add("out", place, (found, expected, allowed));
+            let allowed = rounding * expected.value.abs() + expected.allowance;
+            comparison.add("out", place, (found, expected.value, allowed));
         }
+    }
+    let sums_results = matches!(
+        kernel.op,
+        KernelOp::InputGradient | KernelOp::ActivationGradient
+    );
+    if let Some(bytes) = results.bias_gradient.filter(|_| sums_results) {
+        compare_columns(kernel, (&columns, bytes), comparison);
+    }
+}
+
+/// The sum of a column.
+#[derive(Clone, Copy, Default)]
+struct Column {
+    sum: f64,
+    /// The sum of the magnitudes of its terms.
+    size: f64,
+    /// How far the terms are off together.
+    allowance: f64,
+    terms: u64,
+}
+
+impl Column {
+    fn add(&mut self, term: f64, allowance: f64) {
+        self.sum += term;
+        self.size += term.abs();
+        self.allowance += allowance;
+        self.terms += 1;
+    }
+}
+
+/// The numbers that the bytes of a bias's gradient are.
+pub fn bias_gradient(kernel: &KernelDescription, bytes: &[u8]) -> Vec<f64> {
+    let element = kernel.bias.unwrap_or(ElementType::F32);
+    let elements = bytes.chunks_exact(element.bytes() as usize);
+    elements.map(|bytes| decode(element, bytes)).collect()
+}
+
+fn compare_columns(
+    kernel: &KernelDescription,
+    (columns, bytes): (&[Column], &[u8]),
+    comparison: &mut Comparison,
+) {
+    let element = kernel.bias.unwrap_or(ElementType::F32);
+    let found = bias_gradient(kernel, bytes);
+    for (index, (column, found)) in columns.iter().zip(found).enumerate() {
+        let allowed = 2.0 * roundoff(element) * column.sum.abs()
+            + column.allowance
+            + sum_allowance(column.terms, column.size);
+        comparison.add("dbias", [0, 0, index], (found, column.sum, allowed));
     }
 }
 
@@ -134,13 +227,9 @@ fn compare_bias_gradient(
         KernelOp::WeightGradient => &inputs.second,
         _ => &inputs.first,
     };
-    for (column, found) in bytes.chunks_exact(4).enumerate() {
-        let terms = (0..gradient.rows).map(|row| gradient.at([0, row, column]));
-        let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| {
-            (sum + term, size + term.abs())
-        });
-        let found = decode(ElementType::F32, found);
-        let allowed = 2.0 * roundoff(ElementType::F32) * sum.abs() + sum_allowance(kernel.m, size);
-        comparison.add("dbias", [0, 0, column], (found, sum, allowed));
+    let mut columns = vec![Column::default(); gradient.columns];
+    for place in gradient.places() {
+        columns[place[2]].add(gradient.at(place), 0.0);
     }
+    compare_columns(kernel, (&columns, bytes), comparison);
 }

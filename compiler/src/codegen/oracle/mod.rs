@@ -9,7 +9,7 @@ mod matrix;
 use super::Math;
 use super::description::{ElementType, KernelDescription, KernelOp, MatrixLayout, NamedMatrix};
 
-pub use compare::{Comparison, Results, compare};
+pub use compare::{Comparison, Results, bias_gradient, compare};
 use matrix::Walk;
 pub use matrix::{Matrix, Random};
 
@@ -22,7 +22,7 @@ pub struct Inputs {
     pub second: Matrix,
     /// The bias, a row.
     pub bias: Matrix,
-    /// The pre-activation that dX reads, laid out like the result.
+    /// The pre-activation that dX and dPre read, laid out like the result.
     pub auxiliary: Matrix,
     /// What the result holds before.
     pub existing: Matrix,
@@ -64,7 +64,7 @@ impl Inputs {
                 &mut random,
                 kernel.bias.unwrap_or(ElementType::F32),
                 MatrixLayout::ROW_MAJOR,
-                [1, 1, kernel.n],
+                [1, 1, kernel.bias_elements()],
             ),
         }
     }
@@ -87,6 +87,10 @@ impl Inputs {
             ),
             // The sum of one matrix; the other factor is a one that stays.
             KernelOp::BiasGradient => (first.walk([batch, 0, column], Walk::Rows), (&[1.0][..], 0)),
+            KernelOp::ActivationGradient => (
+                first.walk([batch, row, column], Walk::Rows),
+                (&[1.0][..], 0),
+            ),
         };
         let ((first, first_step), (second, second_step)) = (of_first, of_second);
         let (mut sum, mut size) = (0.0, 0.0);
@@ -111,5 +115,6 @@ fn depth(kernel: &KernelDescription) -> u64 {
         KernelOp::FusedLinear => kernel.k,
         KernelOp::InputGradient => kernel.n,
         KernelOp::WeightGradient | KernelOp::BiasGradient => kernel.m,
+        KernelOp::ActivationGradient => 1,
     }
 }

@@ -165,9 +165,14 @@ fn allocate(
         (_, Parameter::B) => inputs.second.bytes(),
         (_, Parameter::Bias) => inputs.bias.bytes(),
         (_, Parameter::AuxiliaryInput) => inputs.auxiliary.bytes(),
-        (_, Parameter::Output | Parameter::AuxiliaryOutput | Parameter::BiasGradient) => {
-            inputs.existing.bytes()
-        }
+        (
+            _,
+            Parameter::Output
+            | Parameter::AuxiliaryOutput
+            | Parameter::BiasGradient
+            | Parameter::Workspace
+            | Parameter::Counters,
+        ) => inputs.existing.bytes(),
     };
     launcher.allocate(Contents::Bytes(&bytes))
 }
@@ -193,7 +198,11 @@ fn dump(folder: &Path, ptx: &Ptx, inputs: &Inputs, results: &Results<'_>) -> any
             Parameter::Output if ptx.kernel.accumulate => {
                 files.push(("c_in", numbers(&inputs.existing)));
             }
-            Parameter::Output | Parameter::AuxiliaryOutput | Parameter::BiasGradient => {}
+            Parameter::Output
+            | Parameter::AuxiliaryOutput
+            | Parameter::BiasGradient
+            | Parameter::Workspace
+            | Parameter::Counters => {}
         }
     }
     if let Some(bytes) = results.output {
@@ -203,9 +212,7 @@ fn dump(folder: &Path, ptx: &Ptx, inputs: &Inputs, results: &Results<'_>) -> any
         files.push(("aux", found(bytes)));
     }
     if let Some(bytes) = results.bias_gradient {
-        let sums = bytes.chunks_exact(4);
-        let sums = sums.map(|sum| f64::from(f32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]])));
-        files.push(("dbias", sums.collect()));
+        files.push(("dbias", oracle::bias_gradient(&ptx.kernel, bytes)));
     }
     for (name, numbers) in files {
         let path = folder.join(format!("{name}.f32"));

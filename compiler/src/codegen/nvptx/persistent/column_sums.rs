@@ -11,7 +11,7 @@ use super::{Kernel, Thread, Tile, warp_barrier};
 use crate::codegen::contraction::Major;
 use crate::codegen::llvm::Emitter;
 use crate::codegen::nvptx::elements;
-use crate::codegen::nvptx::ptx::Parameter;
+use crate::codegen::nvptx::parts::{Barrier, Columns, Crew};
 use crate::codegen::warpgroup_tiling::{LINE_BYTES, STAGE_DEPTH, SUM_WARPS, WarpgroupSchedule};
 
 /// Threads that add up.
@@ -40,7 +40,15 @@ pub(in crate::codegen::nvptx) fn emit<'c>(
         schedule,
         ring,
         lane: thread.lane,
-        number: e.add(e.shl_const(warp, 5), thread.lane),
+        crew: Crew {
+            barrier: Barrier::Named {
+                number: BARRIER,
+                threads: THREADS,
+            },
+            threads: THREADS,
+            thread: e.add(e.shl_const(warp, 5), thread.lane),
+            flag: e.add_const(thread.shared, schedule.flags_start() + 4),
+        },
         right: e.add_const(thread.shared, schedule.left_bytes()),
         scratch: e.add_const(thread.shared, schedule.sums_start()),
     };
@@ -67,8 +75,8 @@ struct Sums<'l, 'c> {
     schedule: &'l WarpgroupSchedule,
     ring: &'l Ring<'c>,
     lane: IntValue<'c>,
-    /// The thread's number among those that add up.
-    number: IntValue<'c>,
+    /// The threads that add up.
+    crew: Crew<'c>,
     /// Shared address of the right operand's tile in the first stage.
     right: IntValue<'c>,
     /// Shared address of the memory through which the sums pass.
@@ -124,8 +132,8 @@ impl<'c> Sums<'_, 'c> {
 
     /// Adds up whole lines, each a column: every thread those whose number is its own plus a multiple of the threads'.
     fn add_lines(&self, e: &Emitter<'c>, tile: IntValue<'c>, sums: &mut [FloatValue<'c>]) {
-        let line = e.add(tile, e.mul_const(self.number, LINE_BYTES));
-        let permuted = e.shl_const(e.and_const(self.number, 7), 4);
+        let line = e.add(tile, e.mul_const(self.crew.thread, LINE_BYTES));
+        let permuted = e.shl_const(e.and_const(self.crew.thread, 7), 4);
         for (index, sum) in (0..).zip(sums) {
             let line = e.add_const(line, index * THREADS * LINE_BYTES);
             for chunk in 0..LINE_BYTES / 16 {
@@ -141,8 +149,8 @@ impl<'c> Sums<'_, 'c> {
     fn add_chunks(&self, e: &Emitter<'c>, tile: IntValue<'c>, sums: &mut [FloatValue<'c>]) {
         let across = self.across();
         let together = THREADS / across;
-        let column = e.rem_const(self.number, across);
-        let line = e.div_const(self.number, across);
+        let column = e.rem_const(self.crew.thread, across);
+        let line = e.div_const(self.crew.thread, across);
         let permuted = e.xor(e.and_const(column, 7), e.and_const(line, 7));
         let permuted = e.shl_const(permuted, 4);
         let boxes = e.mul_const(e.shr_const(column, 3), BOX_BYTES);
@@ -174,59 +182,48 @@ impl<'c> Sums<'_, 'c> {
 
     /// Writes the sums of a tile's columns.
     fn write(&self, e: &Emitter<'c>, tile: &Tile<'c>, sums: &[FloatValue<'c>]) {
-        match self.schedule.right {
-            Major::Depth => {
-                for (index, &sum) in (0..).zip(sums) {
-                    let column = e.add_const(self.number, index * THREADS);
-                    self.write_column(e, tile, (column, sum));
-                }
-            }
+        let whole: Vec<(IntValue<'c>, FloatValue<'c>)> = match self.schedule.right {
+            Major::Depth => (0..)
+                .zip(sums)
+                .map(|(index, &sum)| (e.add_const(self.crew.thread, index * THREADS), sum))
+                .collect(),
             Major::Outer => {
                 // The threads of a column hold different terms.
-                let first = e.mul_const(self.number, CHUNK * 4);
+                let first = e.mul_const(self.crew.thread, CHUNK * 4);
                 for (index, &sum) in (0..).zip(sums) {
                     let address = e.add(self.scratch, e.add_const(first, index * 4));
                     e.store(e.shared_pointer(address), sum, 4);
                 }
-                self.barrier(e);
-                let parts = THREADS / self.across();
-                for index in 0..self.schedule.columns / THREADS {
-                    let column = e.add_const(self.number, index * THREADS);
-                    let address = e.add(self.scratch, e.mul_const(column, 4));
-                    let mut whole = e.f32(0.0);
-                    for part in 0..parts {
-                        let address = e.add_const(address, part * self.schedule.columns * 4);
-                        let value = e.load(e.f32_type(), e.shared_pointer(address), 4);
-                        whole = e.add_float(whole, value.into_float_value());
-                    }
-                    self.write_column(e, tile, (column, whole));
-                }
-                self.barrier(e);
+                self.crew.barrier.emit(e);
+                let whole = (0..self.schedule.columns / THREADS).map(|index| {
+                    let column = e.add_const(self.crew.thread, index * THREADS);
+                    (column, self.column(e, column))
+                });
+                let whole = whole.collect();
+                self.crew.barrier.emit(e);
+                whole
             }
+        };
+        let columns = Columns {
+            tile: tile.column_tile,
+            part: tile.column_part(e, (tile.split, self.schedule.parts.splits)),
+            holds: None,
+            extent: self.kernel.contraction.columns as u32,
+            element: self.kernel.contraction.sum_element,
+        };
+        let parts = self.kernel.parts();
+        parts.finish_columns(e, &self.crew, &columns, &whole);
+    }
+
+    /// Adds up what the threads of a column have put into shared memory.
+    fn column(&self, e: &Emitter<'c>, column: IntValue<'c>) -> FloatValue<'c> {
+        let address = e.add(self.scratch, e.mul_const(column, 4));
+        let mut whole = e.f32(0.0);
+        for part in 0..THREADS / self.across() {
+            let address = e.add_const(address, part * self.schedule.columns * 4);
+            let value = e.load(e.f32_type(), e.shared_pointer(address), 4);
+            whole = e.add_float(whole, value.into_float_value());
         }
-    }
-
-    fn write_column(
-        &self,
-        e: &Emitter<'c>,
-        tile: &Tile<'c>,
-        (column, sum): (IntValue<'c>, FloatValue<'c>),
-    ) {
-        let pointer = self.kernel.pointer(e, Parameter::BiasGradient, (None, 0));
-        let column = e.add(tile.column, column);
-        let extent = e.i32(self.kernel.contraction.columns as u32);
-        let inside = e.compare(IntPredicate::ULT, column, extent);
-        e.when(inside, |e| {
-            let bytes = e.mul(e.widen(column), e.i64(4));
-            e.store(e.offset(pointer, bytes), sum, 4);
-        });
-    }
-
-    fn barrier(&self, e: &Emitter<'c>) {
-        e.call(
-            "llvm.nvvm.barrier.cta.sync.aligned.count",
-            &[],
-            &[e.i32(BARRIER).into(), e.i32(THREADS).into()],
-        );
+        whole
     }
 }

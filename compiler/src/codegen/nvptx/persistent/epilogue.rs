@@ -9,11 +9,13 @@
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue, PointerValue};
 
+use super::result_sums::{self, PanelSums};
 use super::{Kernel, Thread, Tile, warp_barrier};
 use crate::codegen::contraction::Contraction;
 use crate::codegen::description::ElementType;
 use crate::codegen::llvm::Emitter;
 use crate::codegen::nvptx::elements::{self, Memory, Run};
+use crate::codegen::nvptx::parts::Crew;
 use crate::codegen::nvptx::{activation, ptx::Parameter};
 use crate::codegen::warpgroup_tiling::{
     LINE_BYTES, PANEL_BYTES, PANEL_ROWS, PANELS, StorePath, WARPGROUP_ROWS, WarpgroupSchedule,
@@ -61,6 +63,12 @@ struct Pair<'c> {
     values: [FloatValue<'c>; 2],
 }
 
+/// What a warp has written, as it was before it was rounded.
+pub(in crate::codegen::nvptx) struct Part<'c> {
+    panel: Panel<'c>,
+    pairs: Vec<Pair<'c>>,
+}
+
 impl<'l, 'c> Writer<'l, 'c> {
     /// The writer of a warp whose share of a tile starts at a row.
     pub(in crate::codegen::nvptx) fn emit(
@@ -89,22 +97,64 @@ impl<'l, 'c> Writer<'l, 'c> {
         self.kernel.schedule
     }
 
-    /// Writes one tile whose sums all are in registers: those of each block of 64 rows one after the other.
+    /// Writes one tile whose sums all are in registers: those of each block of 64 rows one after the other. The crew is
+    /// all the warps that write the tile.
     pub(in crate::codegen::nvptx) fn write(
         &self,
         e: &Emitter<'c>,
         tile: &Tile<'c>,
-        sums: &[FloatValue<'c>],
+        (crew, sums): (&Crew<'c>, &[FloatValue<'c>]),
     ) {
         let per_block = (self.schedule().columns / 2) as usize;
         let mut buffers = self.buffers();
+        let mut panel_sums = Vec::new();
         for (block, sums) in (0..).zip(sums.chunks(per_block)) {
             for (index, sums) in (0..).zip(sums.chunks(PANEL_SUMS)) {
                 let column = e.i32(index * PANEL_COLUMNS);
                 let place = (block * WARPGROUP_ROWS, column);
-                self.write_part(e, tile, place, (sums, &mut buffers));
+                let part = self.write_part(e, tile, place, (sums, &mut buffers));
+                if self.contraction().epilogue.result_sums {
+                    let columns: Vec<[FloatValue<'c>; 2]> = part
+                        .pairs
+                        .chunks(2)
+                        .map(|rows| self.add_rows(e, &part.panel, rows))
+                        .collect();
+                    panel_sums.push(PanelSums::of_lanes(e, self.lane, &columns));
+                }
             }
         }
+        if !panel_sums.is_empty() {
+            if self.buffers_per_tile() > 0 {
+                await_reads(e, 0);
+            }
+            warp_barrier(e);
+            let writer = result_sums::Writer {
+                kernel: self.kernel,
+                crew,
+                lane: self.lane,
+                scratch: self.panels,
+            };
+            writer.write(e, tile, &panel_sums);
+        }
+    }
+
+    /// The sums of a lane's two columns over its two rows, as far as they lie within the result.
+    fn add_rows(
+        &self,
+        e: &Emitter<'c>,
+        panel: &Panel<'c>,
+        rows: &[Pair<'c>],
+    ) -> [FloatValue<'c>; 2] {
+        [0, 1].map(|side| {
+            let inside = |pair: &Pair<'c>| {
+                let value = pair.values[side];
+                match self.inside_rows(e, panel, pair.row) {
+                    Some(inside) => e.select(inside, value, e.f32(0.0)).into_float_value(),
+                    None => value,
+                }
+            };
+            e.add_float(inside(&rows[0]), inside(&rows[1]))
+        })
     }
 
     /// No buffer of a tile is filled yet.
@@ -122,7 +172,7 @@ impl<'l, 'c> Writer<'l, 'c> {
         tile: &Tile<'c>,
         (below, column): (u32, IntValue<'c>),
         (sums, buffers): (&[FloatValue<'c>], &mut Buffers),
-    ) {
+    ) -> Part<'c> {
         let row = e.add(tile.row, e.add_const(self.warp_row, below));
         let column = e.add(tile.column, column);
         let panel = Panel {
@@ -137,7 +187,8 @@ impl<'l, 'c> Writer<'l, 'c> {
             column: index / 2 * PAIR_STRIDE,
             values: [pair[0], pair[1]],
         });
-        self.write_panel(e, &panel, pairs.collect(), buffers);
+        let pairs = self.write_panel(e, &panel, pairs.collect(), buffers);
+        Part { panel, pairs }
     }
 
     /// Waits until nothing reads the warp's buffers any more.
@@ -161,13 +212,14 @@ impl<'l, 'c> Writer<'l, 'c> {
         per_panel * (schedule.columns / PANEL_COLUMNS) * (schedule.group_rows() / WARPGROUP_ROWS)
     }
 
+    /// Writes a panel, and gives its pairs as they are before they are rounded.
     fn write_panel(
         &self,
         e: &Emitter<'c>,
         panel: &Panel<'c>,
         mut pairs: Vec<Pair<'c>>,
         buffers: &mut Buffers,
-    ) {
+    ) -> Vec<Pair<'c>> {
         let epilogue = self.contraction().epilogue;
         let element = self.contraction().output.element;
         if let Some(of) = epilogue.bias {
@@ -193,7 +245,11 @@ impl<'l, 'c> Writer<'l, 'c> {
                 memory: Memory::Constant,
             };
             self.combine(e, panel, (source, &mut pairs), |e, value, input| {
-                e.mul_float(value, activation::derivative(e, activation, input, element))
+                let stored_as = epilogue.derivative_stored_as;
+                e.mul_float(
+                    value,
+                    activation::derivative(e, activation, input, stored_as),
+                )
             });
         }
         if epilogue.accumulate {
@@ -208,6 +264,7 @@ impl<'l, 'c> Writer<'l, 'c> {
         }
         let target = (Parameter::Output, element, self.schedule().output);
         self.put(e, panel, target, (&pairs, buffers));
+        pairs
     }
 
     /// Adds the bias of the lane's columns, which its pairs of two rows share.
@@ -295,22 +352,27 @@ impl<'l, 'c> Writer<'l, 'c> {
         panel: &Panel<'c>,
         (row, column): (Option<u32>, u32),
     ) -> Option<IntValue<'c>> {
-        let (contraction, schedule) = (self.contraction(), self.schedule());
-        let is_below = |index: IntValue<'c>, further: u32, extent: u64| {
-            let index = e.add_const(index, further);
-            e.compare(IntPredicate::ULT, index, e.i32(extent as u32))
-        };
-        let ragged_rows = !contraction.rows.is_multiple_of(schedule.rows.into());
-        let ragged_columns = !contraction.columns.is_multiple_of(schedule.columns.into());
-        let row = row
-            .filter(|_| ragged_rows)
-            .map(|row| is_below(panel.lane_row, row, contraction.rows));
-        let column =
-            ragged_columns.then(|| is_below(panel.lane_column, column, contraction.columns));
+        let columns = self.contraction().columns;
+        let is_ragged = !columns.is_multiple_of(self.schedule().columns.into());
+        let row = row.and_then(|row| self.inside_rows(e, panel, row));
+        let column = is_ragged.then(|| {
+            let column = e.add_const(panel.lane_column, column);
+            e.compare(IntPredicate::ULT, column, e.i32(columns as u32))
+        });
         match (row, column) {
             (Some(row), Some(column)) => Some(e.and(row, column)),
             (row, column) => row.or(column),
         }
+    }
+
+    /// Whether a row of the lane's lies within the result; `None` if all always do.
+    fn inside_rows(&self, e: &Emitter<'c>, panel: &Panel<'c>, row: u32) -> Option<IntValue<'c>> {
+        let rows = self.contraction().rows;
+        let is_ragged = !rows.is_multiple_of(self.schedule().rows.into());
+        is_ragged.then(|| {
+            let row = e.add_const(panel.lane_row, row);
+            e.compare(IntPredicate::ULT, row, e.i32(rows as u32))
+        })
     }
 
     /// Writes finished pairs.

@@ -5,17 +5,19 @@
 mod column_sums;
 mod epilogue;
 mod producer;
+mod result_sums;
 mod ring;
 
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 
+use super::parts;
 use super::ptx::{Parameter, Parameters};
 use super::sm80::place::tile_of;
 use super::tensor_map::TensorMap;
 use crate::codegen::contraction::Contraction;
 use crate::codegen::llvm::Emitter;
-use crate::codegen::warpgroup_tiling::WarpgroupSchedule;
+use crate::codegen::warpgroup_tiling::{STAGE_DEPTH, WarpgroupSchedule};
 
 pub(in crate::codegen::nvptx) use column_sums::emit as emit_column_sums;
 pub(in crate::codegen::nvptx) use epilogue::{PANEL_COLUMNS, PANEL_SUMS, Writer};
@@ -44,8 +46,18 @@ pub(in crate::codegen::nvptx) struct Thread<'c> {
     pub shared: IntValue<'c>,
 }
 
-/// A tile of the result.
+/// A tile of the result, or a share of its depth.
 pub(in crate::codegen::nvptx) struct Tile<'c> {
+    /// The tile's number among those of all products.
+    pub number: IntValue<'c>,
+    /// Which share of the depth; `None` if there is one.
+    pub split: Option<IntValue<'c>>,
+    /// The first term of the sums.
+    pub depth: IntValue<'c>,
+    /// The numbers of its row and column of tiles.
+    pub row_tile: IntValue<'c>,
+    /// See [`Tile::row_tile`].
+    pub column_tile: IntValue<'c>,
     /// Which product of the batch; `None` if there is one.
     pub batch: Option<IntValue<'c>>,
     /// First row.
@@ -99,7 +111,7 @@ impl Kernel<'_> {
     ) {
         let schedule = self.schedule;
         let block = special(e, "ctaid.x");
-        if schedule.blocks == schedule.tiles() {
+        if schedule.blocks == schedule.pieces() {
             body(e, &self.tile(e, block), state);
             return;
         }
@@ -108,8 +120,8 @@ impl Kernel<'_> {
         e.repeat_while(
             values,
             |e, values| {
-                let tiles = e.i32(schedule.tiles());
-                e.compare(IntPredicate::ULT, values[0].into_int_value(), tiles)
+                let pieces = e.i32(schedule.pieces());
+                e.compare(IntPredicate::ULT, values[0].into_int_value(), pieces)
             },
             |e, values| {
                 let number = values[0].into_int_value();
@@ -123,21 +135,58 @@ impl Kernel<'_> {
         );
     }
 
-    fn tile<'c>(&self, e: &Emitter<'c>, number: IntValue<'c>) -> Tile<'c> {
+    fn tile<'c>(&self, e: &Emitter<'c>, piece: IntValue<'c>) -> Tile<'c> {
         let schedule = self.schedule;
         let grid = (schedule.row_tiles, schedule.column_tiles);
-        let (batch, number) = match schedule.batch {
+        // Blocks that run at the same time have the same share of the depth, and so operands in common.
+        let (split, number) = match schedule.parts.splits {
+            1 => (None, piece),
+            _ => (
+                Some(e.div_const(piece, schedule.tiles())),
+                e.rem_const(piece, schedule.tiles()),
+            ),
+        };
+        let (batch, within) = match schedule.batch {
             1 => (None, number),
             _ => (
                 Some(e.div_const(number, grid.0 * grid.1)),
                 e.rem_const(number, grid.0 * grid.1),
             ),
         };
-        let (row, column) = tile_of(e, number, grid);
+        let (row, column) = tile_of(e, within, grid);
+        let share = schedule.depth_tiles * STAGE_DEPTH;
         Tile {
+            number,
+            split,
+            depth: split.map_or(e.i32(0), |split| e.mul_const(split, share)),
+            row_tile: row,
+            column_tile: column,
             batch,
             row: e.mul_const(row, schedule.rows),
             column: e.mul_const(column, schedule.columns),
+        }
+    }
+
+    /// Where parts of sums lie.
+    pub(in crate::codegen::nvptx) fn parts(&self) -> parts::Place<'_> {
+        parts::Place {
+            parts: &self.schedule.parts,
+            parameters: self.parameters,
+        }
+    }
+}
+
+impl<'c> Tile<'c> {
+    /// The number of a part of the tile's columns' sums among those of all products, of which each has so many.
+    fn column_part(
+        &self,
+        e: &Emitter<'c>,
+        (part, each): (Option<IntValue<'c>>, u32),
+    ) -> IntValue<'c> {
+        let part = part.unwrap_or(e.i32(0));
+        match self.batch {
+            Some(batch) => e.add(e.mul_const(batch, each), part),
+            None => part,
         }
     }
 }

@@ -56,7 +56,7 @@ pub(in crate::codegen::nvptx) fn emit<'c>(
     }
     let start = Turn::first(e).values();
     kernel.for_each_tile(e, start, |e, tile, turn| {
-        let mut state = vec![e.i32(0).into()];
+        let mut state = vec![tile.depth.into()];
         state.extend(turn.into_iter().map(BasicValueEnum::from));
         let state = e.repeat(schedule.depth_tiles, state, |e, state| {
             let depth = state[0].into_int_value();

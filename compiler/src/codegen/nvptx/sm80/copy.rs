@@ -43,6 +43,8 @@ pub(super) struct CopySource<'c> {
     pub pointer: PointerValue<'c>,
     /// The block's first row or column.
     pub origin: IntValue<'c>,
+    /// The block's share of the depth, if there are several.
+    pub split: Option<IntValue<'c>>,
     /// Shared address of the tile in the first stage.
     pub destination: IntValue<'c>,
 }
@@ -98,6 +100,10 @@ impl<'c> TileCopy<'c> {
             by_outer: Vec::new(),
             whole_chunks_in_depth: operand.depth % u64::from(tile.chunk_elements()) == 0,
         };
+        if let Some(split) = source.split {
+            let share_bytes = e.i64(copy.tile_step_bytes() * u64::from(schedule.depth_tiles));
+            copy.start = e.offset(copy.start, e.mul(e.widen(split), share_bytes));
+        }
         copy.destinations = copy.place_destinations(e, source.destination, chunk);
         copy.by_outer = (0..passes)
             .map(|pass| copy.outer_share(e, source, pass))
@@ -112,11 +118,15 @@ impl<'c> TileCopy<'c> {
 
     /// The pointer for the tile after.
     pub(super) fn advance(&self, e: &Emitter<'c>, pointer: PointerValue<'c>) -> PointerValue<'c> {
-        let bytes = match self.tile.major {
+        e.offset(pointer, e.i64(self.tile_step_bytes()))
+    }
+
+    /// Bytes of global memory from one tile to the next along the depth.
+    fn tile_step_bytes(&self) -> u64 {
+        match self.tile.major {
             Major::Depth => u64::from(self.tile.line_bytes),
             Major::Outer => u64::from(self.tile.lines) * self.leading_bytes,
-        };
-        e.offset(pointer, e.i64(bytes))
+        }
     }
 
     /// Starts the copies of one tile into the stage that lies `stage` bytes after the first. `depth_left` counts the

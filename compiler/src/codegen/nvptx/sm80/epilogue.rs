@@ -23,7 +23,17 @@ pub(super) struct Destinations<'c> {
     pub auxiliary_output: Option<PointerValue<'c>>,
     pub auxiliary_input: Option<PointerValue<'c>>,
     pub bias: Option<PointerValue<'c>>,
-    pub bias_gradient: Option<PointerValue<'c>>,
+}
+
+/// What a lane has added up of the results of its columns.
+pub(super) struct LaneSums<'c> {
+    /// Neighbouring columns; none unless their sums are wanted.
+    pub sums: Vec<FloatValue<'c>>,
+    /// The lane's row among those that have the same columns, and its first column in the warp's tile.
+    pub row: IntValue<'c>,
+    pub column: IntValue<'c>,
+    /// Lanes side by side; those with the same number modulo it have the same columns.
+    pub lanes_per_row: u32,
 }
 
 /// What the epilogue works with.
@@ -86,14 +96,18 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
     }
 
     /// Writes a warp's tile. Every warp of the block must have finished the main loop's reads when its barrier is
-    /// passed, and no copy may be in flight.
+    /// passed, and no copy may be in flight. Gives the sums of the lane's columns before they are rounded, if they are
+    /// wanted.
     pub(super) fn write<M: Multiplier<'c>>(
         &self,
         e: &Emitter<'c>,
         place: &Place<'c>,
         multiplier: &M,
         sums: &[FloatValue<'c>],
-    ) {
+    ) -> LaneSums<'c> {
+        let wanted = self.contraction.epilogue.result_sums;
+        let count = if wanted { self.run as usize } else { 0 };
+        let mut columns = vec![e.f32(0.0); count];
         let bias = self.load_bias(e);
         barrier(e);
         let origin = multiplier.lane_origin(e, place.lane);
@@ -103,7 +117,13 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
             }
             self.fill_slab(e, origin, (multiplier, slab), sums);
             warp_barrier(e);
-            self.drain_slab(e, slab, bias.as_deref());
+            self.drain_slab(e, slab, bias.as_deref(), &mut columns);
+        }
+        LaneSums {
+            sums: columns,
+            row: self.lane_row,
+            column: self.lane_column,
+            lanes_per_row: self.schedule.warp_columns / self.run,
         }
     }
 
@@ -153,7 +173,13 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
         }
     }
 
-    fn drain_slab(&self, e: &Emitter<'c>, slab: u32, bias: Option<&[FloatValue<'c>]>) {
+    fn drain_slab(
+        &self,
+        e: &Emitter<'c>,
+        slab: u32,
+        bias: Option<&[FloatValue<'c>]>,
+        columns: &mut [FloatValue<'c>],
+    ) {
         let row_bytes = self.schedule.slab_row_bytes();
         let rows_per_pass = 32 / (self.schedule.warp_columns / self.run);
         let start = e.add(self.slab, e.mul_const(self.lane_row, row_bytes));
@@ -171,12 +197,18 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
                     *value = e.add_float(*value, *bias);
                 }
             }
-            self.write_run(e, slab * SLAB_ROWS + row, &values);
+            self.write_run(e, slab * SLAB_ROWS + row, &values, columns);
         }
     }
 
-    /// Writes one run, `row` rows below the lane's first.
-    fn write_run(&self, e: &Emitter<'c>, row: u32, values: &[FloatValue<'c>]) {
+    /// Writes one run, `row` rows below the lane's first, and adds it to the columns' sums if they are wanted.
+    fn write_run(
+        &self,
+        e: &Emitter<'c>,
+        row: u32,
+        values: &[FloatValue<'c>],
+        columns: &mut [FloatValue<'c>],
+    ) {
         let ragged = !self
             .contraction
             .rows
@@ -191,16 +223,29 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
                 (above, inside) => above.or(inside),
             };
             let place = (row, index as u32 * self.width);
-            let body = |e: &Emitter<'c>| self.write_part(e, place, part);
-            match condition {
-                Some(condition) => e.when(condition, body),
+            let wanted = !columns.is_empty();
+            let body = |e: &Emitter<'c>| {
+                let results = self.write_part(e, place, part);
+                if wanted { results } else { Vec::new() }
+            };
+            let results = match condition {
+                Some(condition) => e.when_some(condition, body),
                 None => body(e),
+            };
+            let columns = columns.iter_mut().skip(index * self.width as usize);
+            for (sum, result) in columns.zip(results) {
+                *sum = e.add_float(*sum, result);
             }
         }
     }
 
-    /// Finishes and writes neighbours that one access takes.
-    fn write_part(&self, e: &Emitter<'c>, place: (u32, u32), part: &[FloatValue<'c>]) {
+    /// Finishes and writes neighbours that one access takes. Gives them as they are before they are rounded.
+    fn write_part(
+        &self,
+        e: &Emitter<'c>,
+        place: (u32, u32),
+        part: &[FloatValue<'c>],
+    ) -> Vec<FloatValue<'c>> {
         let epilogue = self.contraction.epilogue;
         let element = self.contraction.output.element;
         if let Some((pointer, element)) = self
@@ -220,7 +265,8 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
             let run = self.run_of(stored_as, Memory::Constant);
             let inputs = elements::load(e, self.address(e, (pointer, stored_as), place), run);
             for (result, input) in results.iter_mut().zip(inputs) {
-                let slope = activation::derivative(e, activation, input, element);
+                let stored_as = epilogue.derivative_stored_as;
+                let slope = activation::derivative(e, activation, input, stored_as);
                 *result = e.mul_float(*result, slope);
             }
         }
@@ -232,6 +278,7 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
             }
         }
         elements::store(e, address, element, &results);
+        results
     }
 
     fn run_of(&self, element: ElementType, memory: Memory) -> Run {
@@ -257,32 +304,6 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
         let lane = e.offset(e.offset(pointer, line), within);
         let further = (u64::from(row) * output.leading + u64::from(column) + output.offset) * bytes;
         e.offset(lane, e.i64(further))
-    }
-
-    /// Writes the sums over the right operand's depth, if there are any. All warps of a column of tiles have the same
-    /// ones; those of the first row write them.
-    pub(super) fn write_columns<M: Multiplier<'c>>(
-        &self,
-        e: &Emitter<'c>,
-        place: &Place<'c>,
-        (multiplier, sums): (&M, &[FloatValue<'c>]),
-    ) {
-        let Some(pointer) = self.destinations.bias_gradient.filter(|_| !sums.is_empty()) else {
-            return;
-        };
-        let whole = multiplier.finish_columns(e, place.lane, sums);
-        let first_row = e.compare(IntPredicate::EQ, place.warp_row, e.i32(0));
-        let first = e.add(e.add(place.column, place.warp_column), whole.first);
-        let start = e.offset(pointer, e.mul(e.widen(first), e.i64(4)));
-        e.when(e.and(first_row, whole.writes), |e| {
-            for (column, sum) in whole.columns {
-                let extent = e.i32(self.contraction.columns as u32);
-                let inside = e.compare(IntPredicate::ULT, e.add_const(first, column), extent);
-                e.when(inside, |e| {
-                    e.store(e.offset(start, e.i64(u64::from(column) * 4)), sum, 4);
-                });
-            }
-        });
     }
 }
 

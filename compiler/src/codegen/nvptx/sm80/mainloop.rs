@@ -106,8 +106,8 @@ pub(super) struct MainLoop<'l, 'c, M> {
     pub multiplier: &'l M,
     pub left: &'l TileCopy<'c>,
     pub right: &'l TileCopy<'c>,
-    /// Terms of each sum.
-    pub depth: u32,
+    /// Terms from the block's share of the depth on to the end of it.
+    pub depth: IntValue<'c>,
     /// Whether the right operand's sums over the depth are wanted.
     pub column_sums: bool,
 }
@@ -192,7 +192,7 @@ impl<'c, M: Multiplier<'c>> MainLoop<'_, 'c, M> {
         let mut source = Source {
             left: self.left.start(),
             right: self.right.start(),
-            depth_left: e.i32(self.depth),
+            depth_left: self.depth,
         };
         for tile in 0..ahead {
             if tile < self.schedule.depth_tiles {
@@ -222,7 +222,14 @@ impl<'c, M: Multiplier<'c>> MainLoop<'_, 'c, M> {
         pending.extend(self.right.issue(e, source.right, stage, source.depth_left));
         source.left = self.left.advance(e, source.left);
         source.right = self.right.advance(e, source.right);
-        source.depth_left = e.sub(source.depth_left, e.i32(self.schedule.depth));
+        let stage = e.i32(self.schedule.depth);
+        source.depth_left = if self.schedule.empty_stages {
+            let arguments = [source.depth_left.into(), stage.into()];
+            e.call_value("llvm.usub.sat", &[e.i32_type().into()], &arguments)
+                .into_int_value()
+        } else {
+            e.sub(source.depth_left, stage)
+        };
         pending
     }
 

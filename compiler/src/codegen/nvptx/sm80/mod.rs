@@ -3,6 +3,7 @@
 //! Every later architecture runs them too.
 
 mod column_sum;
+mod columns;
 mod copy;
 mod epilogue;
 mod mainloop;
@@ -13,8 +14,9 @@ mod tensor;
 pub(super) use column_sum::emit as emit_column_sum;
 
 use inkwell::IntPredicate;
-use inkwell::values::{IntValue, PointerValue};
+use inkwell::values::{FloatValue, IntValue, PointerValue};
 
+use super::parts::{self, Barrier, Crew};
 use super::ptx::{Parameter, Parameters};
 use crate::codegen::contraction::Contraction;
 use crate::codegen::llvm::Emitter;
@@ -78,11 +80,13 @@ impl<'c> Kernel<'_, 'c> {
     }
 
     fn emit_tile<M: Multiplier<'c>>(&self, e: &Emitter<'c>, multiplier: &M, column_sums: bool) {
+        let split = self.place.split;
         let left = CopySource {
             operand: self.contraction.left,
             tile: self.schedule.left,
             pointer: self.pointer(e, &self.place, Parameter::A),
             origin: self.place.row,
+            split,
             destination: self.tiles.0,
         };
         let right = CopySource {
@@ -90,6 +94,7 @@ impl<'c> Kernel<'_, 'c> {
             tile: self.schedule.right,
             pointer: self.pointer(e, &self.place, Parameter::B),
             origin: self.place.column,
+            split,
             destination: self.tiles.1,
         };
         let sums = MainLoop {
@@ -97,17 +102,61 @@ impl<'c> Kernel<'_, 'c> {
             multiplier,
             left: &TileCopy::emit(e, &left, self.place.thread, self.schedule),
             right: &TileCopy::emit(e, &right, self.place.thread, self.schedule),
-            depth: self.contraction.depth as u32,
+            depth: self.depth(e),
             column_sums,
         }
         .emit(e);
         let cut = (self.contraction, self.schedule);
         // The main loop needs every register.
         let place = Place::emit_again(e, self.schedule);
-        let destinations = self.destinations(e, &place);
-        let writer = EpilogueWriter::emit(e, cut, &place, self.tiles.0, destinations);
-        writer.write_columns(e, &place, (multiplier, &sums.columns));
-        writer.write(e, &place, multiplier, &sums.product);
+        let crew = Crew {
+            barrier: Barrier::Block,
+            threads: self.schedule.threads(),
+            thread: place.thread,
+            flag: self.tiles.0,
+        };
+        let shared = (self.parts(), &crew);
+        if column_sums {
+            columns::write_operand_sums(e, cut, (shared, &place), (multiplier, &sums.columns));
+        }
+        let write = |e: &Emitter<'c>, place: &Place<'c>, sums: &[FloatValue<'c>]| {
+            let destinations = self.destinations(e, place);
+            let writer = EpilogueWriter::emit(e, cut, place, self.tiles.0, destinations);
+            let columns = writer.write(e, place, multiplier, sums);
+            if self.contraction.epilogue.result_sums {
+                columns::write_result_sums(e, cut, (shared, place), &columns);
+            }
+        };
+        match place.split {
+            None => write(e, &place, &sums.product),
+            Some(split) => {
+                let part = (place.tile, split);
+                shared
+                    .0
+                    .share_tile(e, &crew, part, &sums.product, |e, sums| {
+                        write(e, &place, sums);
+                    });
+            }
+        }
+    }
+
+    fn parts(&self) -> parts::Place<'_> {
+        parts::Place {
+            parts: &self.schedule.parts,
+            parameters: self.parameters,
+        }
+    }
+
+    /// Terms from the first of the block's share of the depth to the last of all.
+    fn depth(&self, e: &Emitter<'c>) -> IntValue<'c> {
+        let depth = e.i32(self.contraction.depth as u32);
+        match self.place.split {
+            None => depth,
+            Some(split) => {
+                let share = self.schedule.depth * self.schedule.depth_tiles;
+                e.sub(depth, e.mul_const(split, share))
+            }
+        }
     }
 
     fn destinations(&self, e: &Emitter<'c>, place: &Place<'c>) -> Destinations<'c> {
@@ -121,7 +170,6 @@ impl<'c> Kernel<'_, 'c> {
             ),
             auxiliary_input: optional(epilogue.derivative.is_some(), Parameter::AuxiliaryInput),
             bias: optional(epilogue.bias.is_some(), Parameter::Bias),
-            bias_gradient: optional(self.contraction.column_sums, Parameter::BiasGradient),
         }
     }
 
@@ -161,7 +209,10 @@ impl<'c> Kernel<'_, 'c> {
                     .map_or(output.element, |(_, element)| element);
                 (output.batch_stride, element)
             }
-            Parameter::Bias | Parameter::BiasGradient => return pointer,
+            Parameter::Bias
+            | Parameter::BiasGradient
+            | Parameter::Workspace
+            | Parameter::Counters => return pointer,
         };
         let bytes = e.i64(stride * u64::from(element.bytes()));
         e.offset(pointer, e.mul(e.widen(batch), bytes))

@@ -24,6 +24,14 @@ pub(super) struct Place<'c> {
     pub warp_column: IntValue<'c>,
     /// Which product of the batch the block works on; `None` if there is one.
     pub batch: Option<IntValue<'c>>,
+    /// The number of the block's tile among those of all products.
+    pub tile: IntValue<'c>,
+    /// The number of the tile's column of tiles.
+    pub column_tile: IntValue<'c>,
+    /// The number of the tile's row of tiles.
+    pub row_tile: IntValue<'c>,
+    /// Which share of the depth the block works on; `None` if there is one.
+    pub split: Option<IntValue<'c>>,
     /// First row of the block's tile in the result.
     pub row: IntValue<'c>,
     /// First column of the block's tile in the result.
@@ -56,9 +64,17 @@ impl<'c> Place<'c> {
         let warp_row = e.mul_const(e.div_const(warp, across), schedule.warp_rows);
         let warp_column = e.mul_const(e.rem_const(warp, across), schedule.warp_columns);
         let tiles = schedule.row_tiles * schedule.column_tiles;
-        let (batch, block) = match schedule.batch {
+        // Blocks that run at the same time have the same share of the depth, and so operands in common.
+        let (split, tile) = match schedule.parts.splits {
             1 => (None, block),
-            _ => (Some(e.div_const(block, tiles)), e.rem_const(block, tiles)),
+            _ => (
+                Some(e.div_const(block, schedule.tiles())),
+                e.rem_const(block, schedule.tiles()),
+            ),
+        };
+        let (batch, block) = match schedule.batch {
+            1 => (None, tile),
+            _ => (Some(e.div_const(tile, tiles)), e.rem_const(tile, tiles)),
         };
         let (row_tile, column_tile) =
             tile_of(e, block, (schedule.row_tiles, schedule.column_tiles));
@@ -69,6 +85,10 @@ impl<'c> Place<'c> {
             warp_row,
             warp_column,
             batch,
+            tile,
+            column_tile,
+            row_tile,
+            split,
             row: e.mul_const(row_tile, schedule.rows),
             column: e.mul_const(column_tile, schedule.columns),
         }

@@ -10,10 +10,14 @@ use inkwell::values::{BasicValueEnum, FloatValue, IntValue};
 use crate::codegen::contraction::Major;
 use crate::codegen::description::ElementType;
 use crate::codegen::llvm::Emitter;
+use crate::codegen::nvptx::parts::{Barrier, Crew};
 use crate::codegen::nvptx::persistent::{Kernel, Ring, Thread, Turn, Writer};
 use crate::codegen::warpgroup_tiling::{
-    LINE_BYTES, PANEL_ROWS, STAGE_DEPTH, WARPGROUP_ROWS, WarpgroupSchedule,
+    LINE_BYTES, PANEL_ROWS, STAGE_DEPTH, WARPGROUP_ROWS, WARPGROUP_THREADS, WarpgroupSchedule,
 };
+
+/// The named barrier of all consumers; 0 is the whole block's, 1 that of the warps that add up columns.
+const CREW_BARRIER: u32 = 2;
 
 /// Terms of one `wgmma` with 16-bit elements.
 const STEP: u32 = 16;
@@ -44,10 +48,28 @@ pub(super) fn emit<'c>(e: &Emitter<'c>, kernel: &Kernel<'_>, thread: &Thread<'c>
     let within_group = e.mul_const(e.and_const(thread.warp, 3), PANEL_ROWS);
     let warp_row = e.add(e.mul_const(group, schedule.group_rows()), within_group);
     let writer = Writer::emit(e, kernel, thread, warp_row);
+    let threads = schedule.groups * WARPGROUP_THREADS;
+    let crew = Crew {
+        barrier: Barrier::Named {
+            number: CREW_BARRIER,
+            threads,
+        },
+        threads,
+        thread: e.add(e.shl_const(thread.warp, 5), thread.lane),
+        flag: e.add_const(thread.shared, schedule.flags_start()),
+    };
     let start = Turn::first(e).values();
     kernel.for_each_tile(e, start, |e, tile, turn| {
         let (sums, turn) = consumer.multiply(e, Turn::of_values(&turn));
-        writer.write(e, tile, &sums);
+        match tile.split {
+            None => writer.write(e, tile, (&crew, &sums)),
+            Some(split) => {
+                let part = (tile.number, split);
+                kernel.parts().share_tile(e, &crew, part, &sums, |e, sums| {
+                    writer.write(e, tile, (&crew, sums));
+                });
+            }
+        }
         turn.values()
     });
     writer.finish(e);

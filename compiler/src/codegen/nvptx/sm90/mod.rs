@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The producer is one thread, and goes on to the next tile while the consumers write one. Blocks stay and take every
-//! tile whose number is theirs plus a multiple of the number of blocks.
+//! tile whose number is theirs plus a multiple of the number of blocks; where tiles are few, every share of a tile's depth.
 
 mod consumer;
 
