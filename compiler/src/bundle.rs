@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use raddle_bundle::{
-    Bundle, Class, Function, FunctionKind, Global, GlobalKind, Instr, Layout, Mesh, Param, Reg,
-    Return, Schedule, ScheduledJob, Source, Target, TensorType, VERSION, Value,
+    Bundle, Class, Function, FunctionKind, Global, GlobalKind, Instr, Kernels, Layout, Mesh, Param,
+    Reg, Return, Schedule, ScheduledJob, Source, Target, TensorType, VERSION, Value,
 };
 use raddle_dialect::diag::{Diagnostic, Diagnostics};
 use raddle_dialect::ir::{Attr, AttrData, Context, DYNAMIC, Module, OpId, Type, ValueId, Verified};
@@ -78,6 +78,7 @@ impl Lowering<'_> {
             mesh,
             classes,
             schedule: schedule.and_then(|op| self.schedule(op)),
+            kernels: Kernels::default(),
         })
     }
 
@@ -279,6 +280,7 @@ impl Lowering<'_> {
                 results,
                 attrs: self.attrs(op),
                 location: module.cx().display(module.loc(op)).to_string(),
+                kernels: None,
             });
         }
         let returns = returned.into_iter().enumerate();

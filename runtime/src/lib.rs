@@ -5,6 +5,8 @@
 pub mod checkpoint;
 pub mod device;
 mod error;
+mod training;
 pub mod validate;
 
 pub use error::{CallSite, RuntimeError};
+pub use training::Training;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use raddle_bundle::{
-    Bundle, Class, Function, FunctionKind, Global, GlobalKind, Instr, Layout, Mesh, Param, Return,
-    Schedule, ScheduledJob, Source, Target, TensorType, VERSION, Value,
+    Bundle, Class, Function, FunctionKind, Global, GlobalKind, Instr, Kernels, Layout, Mesh, Param,
+    Return, Schedule, ScheduledJob, Source, Target, TensorType, VERSION, Value,
 };
 use raddle_dialect::DType;
 use raddle_dialect::reference::Tensor;
@@ -32,6 +32,7 @@ fn instr(op: &str, operands: &[usize], result: Option<usize>, attrs: &[(&str, Va
             .map(|(k, v)| (k.to_string(), v.clone()))
             .collect(),
         location: format!("{op}.mlir:1:1"),
+        kernels: None,
     }
 }
 
@@ -163,6 +164,7 @@ fn bundle() -> Bundle {
         },
         classes: vec![class(0, first), class(1, second)],
         schedule: None,
+        kernels: Kernels::default(),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use raddle_bundle::{
-    Bundle, Class, Function, FunctionKind, Global, GlobalKind, Instr, Layout, Mesh, Param, Return,
-    Source, Target, TensorType, VERSION, Value,
+    Bundle, Class, Function, FunctionKind, Global, GlobalKind, Instr, Kernels, Layout, Mesh, Param,
+    Return, Source, Target, TensorType, VERSION, Value,
 };
 use raddle_dialect::DType;
 use raddle_dialect::reference::Tensor;
@@ -29,6 +29,7 @@ fn instr(op: &str, operands: &[usize], result: Option<usize>, attrs: &[(&str, Va
             .map(|(k, v)| (k.to_string(), v.clone()))
             .collect(),
         location: format!("{op}.mlir:1:1"),
+        kernels: None,
     }
 }
 
@@ -82,6 +83,7 @@ fn bundle(programs: Vec<Vec<Instr>>) -> Bundle {
         },
         classes: programs.into_iter().enumerate().map(class).collect(),
         schedule: None,
+        kernels: Kernels::default(),
     }
 }
 

@@ -12,11 +12,13 @@
 //! product with an epilogue. [`tiling`] decides tiles, pipeline depth and copy widths. Emission needs the cargo
 //! feature `llvm`; everything before it, and reading what NVIDIA's tools say about a kernel, does not.
 
+pub mod bundled;
 pub mod column_sum;
 pub mod contraction;
 pub mod depth_shares;
 pub mod description;
 pub mod error;
+pub mod layer;
 #[cfg(feature = "llvm")]
 mod llvm;
 pub mod math;

@@ -76,7 +76,9 @@ impl NoWarpgroups {
             NoWarpgroups::Tiles => "there are too many tiles",
             NoWarpgroups::Tile => "no tile for TMA has this size",
             NoWarpgroups::Splits => "it does not cut a sum into so many parts",
-            NoWarpgroups::ResultSums => "it does not add up results on their way from tensor memory",
+            NoWarpgroups::ResultSums => {
+                "it does not add up results on their way from tensor memory"
+            }
         }
     }
 }

@@ -21,6 +21,57 @@ pub struct KernelImage {
     pub tensor_maps: Vec<TensorMap>,
 }
 
+/// The kernels of a program.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Kernels {
+    /// Each kernel once, whatever instructions need it.
+    pub images: Vec<KernelImage>,
+    /// How kernels compute instructions; instructions of the same types and attributes share one.
+    pub plans: Vec<InstrPlan>,
+}
+
+/// How kernels compute an instruction.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct InstrPlan {
+    /// Memory for operands, results and what passes from kernel to kernel.
+    pub buffers: Vec<InstrBuffer>,
+    /// The kernels in the order in which they run.
+    pub launches: Vec<InstrLaunch>,
+}
+
+/// Memory of an instruction: a row of elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct InstrBuffer {
+    /// What the elements are, whatever the operand's or result's are.
+    pub element: Element,
+    /// How large it is.
+    pub bytes: u64,
+    /// What it holds before the first kernel.
+    pub start: Start,
+    /// The result whose elements it holds after the last kernel, row-major.
+    pub result: Option<usize>,
+}
+
+/// What a buffer holds before an instruction's first kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Start {
+    /// Nothing that was written.
+    Nothing,
+    /// Zeros.
+    Zeros,
+    /// The elements of this operand, row-major, and nothing behind them.
+    Operand(usize),
+}
+
+/// A kernel of an instruction.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct InstrLaunch {
+    /// Which of the program's kernels.
+    pub kernel: usize,
+    /// For each of its pointers, which of the instruction's buffers.
+    pub arguments: Vec<usize>,
+}
+
 /// How many threads a launch starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Grid {

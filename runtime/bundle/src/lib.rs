@@ -7,14 +7,14 @@ mod checkpoint;
 pub mod kernel;
 
 pub use checkpoint::{CHECKPOINT_VERSION, CheckpointMap, Held, Moved};
-pub use kernel::KernelImage;
+pub use kernel::{KernelImage, Kernels};
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 /// The version this crate writes and the only one it reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Everything that is needed to run a compiled program on all ranks of a mesh.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub struct Bundle {
     pub classes: Vec<Class>,
     /// The order of the jobs of a pipeline, if one was chosen.
     pub schedule: Option<Schedule>,
+    /// Kernels for a device that runs them.
+    pub kernels: Kernels,
 }
 
 /// For each index of the pipeline axis, the jobs of a step in order.
@@ -253,6 +255,8 @@ pub struct Instr {
     pub attrs: BTreeMap<String, Value>,
     /// Where the op came from, for messages.
     pub location: String,
+    /// How kernels compute it, by number among the program's plans, if they do.
+    pub kernels: Option<usize>,
 }
 
 /// A plain attribute value.
@@ -285,6 +289,12 @@ pub enum BundleError {
         /// The bundle's version.
         found: u32,
     },
+    /// Kernels that do not fit together.
+    #[error("the bundle's kernels are broken: {what}")]
+    Kernels {
+        /// What is wrong.
+        what: String,
+    },
     /// Refers to something that is not there.
     #[error("class '{class}': {what}")]
     Broken {
@@ -306,7 +316,32 @@ impl Bundle {
                 found: self.version,
             });
         }
+        self.check_kernels()?;
         self.classes.iter().try_for_each(|c| self.check_class(c))
+    }
+
+    fn check_kernels(&self) -> Result<(), BundleError> {
+        let broken = |what: String| Err(BundleError::Kernels { what });
+        let images = &self.kernels.images;
+        for (at, image) in images.iter().enumerate() {
+            let maps = &image.tensor_maps;
+            if let Some(map) = maps.iter().find(|m| m.parameter >= image.parameters.len()) {
+                return broken(format!("kernel {at} has no pointer {}", map.parameter));
+            }
+        }
+        for (at, plan) in self.kernels.plans.iter().enumerate() {
+            for launch in &plan.launches {
+                let Some(image) = images.get(launch.kernel) else {
+                    return broken(format!("plan {at} launches kernel {}", launch.kernel));
+                };
+                let fits = launch.arguments.len() == image.parameters.len()
+                    && launch.arguments.iter().all(|&b| b < plan.buffers.len());
+                if !fits {
+                    return broken(format!("plan {at} has other buffers than its kernels take"));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn check_class(&self, class: &Class) -> Result<(), BundleError> {
@@ -346,6 +381,9 @@ impl Bundle {
                 ));
             }
             for instr in &function.instrs {
+                if let Some(plan) = instr.kernels.filter(|&p| p >= self.kernels.plans.len()) {
+                    return broken(format!("there is no plan {plan} of kernels"));
+                }
                 if let Some(Value::Str(name)) = instr.attrs.get("global")
                     && !globals.contains(name.as_str())
                 {

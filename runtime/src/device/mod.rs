@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod kernels;
 pub mod launch;
 #[cfg(feature = "ptxsim")]
 pub mod ptxsim;

@@ -6,20 +6,19 @@
 //! the axes that both have.
 
 mod init;
-mod places;
-mod state;
+pub(crate) mod places;
+pub(crate) mod state;
 mod trace;
 
 use std::collections::{BTreeMap, HashMap};
 
 use raddle_bundle::{Bundle, FunctionKind};
-use raddle_dialect::DType;
 use raddle_dialect::reference::Tensor;
 
 pub use init::check_init;
 
-use crate::RuntimeError;
-use crate::device::reference::{Machine, Mode, Program, Wanted};
+use crate::device::reference::{Mode, Program};
+use crate::{RuntimeError, Training};
 use places::Places;
 use state::Draw;
 use trace::GradientTrace;
@@ -192,42 +191,18 @@ fn trains(program: &Program) -> bool {
 type Record = BTreeMap<(Kind, usize, String), HashMap<usize, Tensor>>;
 
 /// Runs `program` from the random state and inputs that belong to `origin`.
-fn record(
-    program: &Program,
-    origin: &Program,
+fn record<'p>(
+    program: &'p Program,
+    origin: &'p Program,
     draws: &HashMap<&str, Draw>,
     mode: Mode,
     options: Options,
 ) -> Result<Record, RuntimeError> {
-    let mut machine = Machine::new(program, mode);
-    let vocabularies = state::vocabularies(origin);
-    let places = Places::new(program.mesh(), origin.mesh());
-    for rank in 0..program.mesh().ranks() {
-        let before = places.nearest(rank);
-        for global in &program.class_of(rank).globals {
-            let draw = draws.get(global.name.as_str()).copied().unwrap_or_default();
-            // A rewrite may change who holds a global, not what it holds.
-            let value = match origin.class_of(before).global(&global.name) {
-                Some(known) => state::global(origin.mesh(), before, known, draw, options.seed),
-                None => state::global(program.mesh(), rank, global, draw, options.seed),
-            };
-            // Nor does a narrower type change what it means.
-            let dtype = DType::parse(&global.ty.dtype).unwrap_or(value.dtype);
-            let value = value.with_dtype(dtype);
-            machine.set_global(rank, &global.name, keep(value, mode));
-        }
-    }
-    let microbatches = program.classes().iter().map(|c| c.microbatches).max();
+    let mut training = Training::from(program, origin, draws, (mode, options.seed));
     let mut trace = GradientTrace::new(program);
     let mut record = Record::new();
     for step in 0..options.steps {
-        let feed = |wanted: &Wanted| {
-            let salt = step * microbatches.unwrap_or(1) + wanted.microbatch;
-            let numbers = (options.seed, salt as u64);
-            let input = state::input(program, &vocabularies, wanted, numbers);
-            input.map(|t| keep(t, mode))
-        };
-        let returned = machine.step(&feed, &mut trace)?;
+        let returned = training.step(&mut trace, &mut ())?;
         for (rank, values) in returned.into_iter().enumerate() {
             for returned in values {
                 let name = format!("{} of micro-batch {}", returned.index, returned.microbatch);
@@ -240,20 +215,13 @@ fn record(
             record.entry(key).or_default().insert(rank, gradient);
         }
         for rank in 0..program.mesh().ranks() {
-            for (name, value) in machine.globals(rank) {
+            for (name, value) in training.machine().globals(rank) {
                 let key = (Kind::Global, step, name.clone());
                 record.entry(key).or_default().insert(rank, value.clone());
             }
         }
     }
     Ok(record)
-}
-
-fn keep(value: Tensor, mode: Mode) -> Tensor {
-    match mode {
-        Mode::Exact => value,
-        Mode::Rounded => value.rounded(),
-    }
 }
 
 /// Every value of the first record held against the second's.

@@ -10,7 +10,7 @@ use raddle_dialect::mesh::Mesh;
 use raddle_dialect::reference::Tensor;
 
 /// Which ranks of the second mesh stand where a rank of the first stands.
-pub(super) struct Places {
+pub(crate) struct Places {
     /// By rank of the first mesh: its coordinates on the common axes.
     first: Vec<Vec<usize>>,
     /// By rank of the second mesh, likewise.

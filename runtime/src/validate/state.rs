@@ -15,7 +15,7 @@ use crate::device::reference::{Program, Wanted};
 
 /// Values that a tensor may hold.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) enum Draw {
+pub(crate) enum Draw {
     /// Any sign, at most 1; small whole numbers for integers.
     #[default]
     Signed,
@@ -28,7 +28,7 @@ pub(super) enum Draw {
 }
 
 /// By global: what it may hold, judged by the operands it becomes.
-pub(super) fn draws(program: &Program) -> HashMap<&str, Draw> {
+pub(crate) fn draws(program: &Program) -> HashMap<&str, Draw> {
     let mut draws = HashMap::new();
     for function in program.classes().iter().flat_map(|c| &c.functions) {
         let mut holds: HashMap<Reg, &str> = HashMap::new();
@@ -71,7 +71,7 @@ fn draw_for(op: &str, operand: &str) -> Option<Draw> {
 }
 
 /// By input: how many rows the table or vocabulary has that it counts through.
-pub(super) fn vocabularies(program: &Program) -> HashMap<&str, usize> {
+pub(crate) fn vocabularies(program: &Program) -> HashMap<&str, usize> {
     let mut sizes = HashMap::new();
     for function in program.classes().iter().flat_map(|c| &c.functions) {
         let mut holds: HashMap<Reg, &str> = HashMap::new();
@@ -137,14 +137,14 @@ fn ranks_over(mesh: &Mesh, instr: &Instr) -> usize {
 }
 
 /// A rank's random value of a global.
-pub(super) fn global(mesh: &Mesh, rank: usize, global: &Global, draw: Draw, seed: u64) -> Tensor {
+pub(crate) fn global(mesh: &Mesh, rank: usize, global: &Global, draw: Draw, seed: u64) -> Tensor {
     let place = place(mesh, rank, &global.layout);
     random(&global.ty, draw, &(seed, "global", &global.name, place))
 }
 
 /// The random data that a function takes; `salt` numbers the micro-batches of all steps. What counts through a vocabulary reaches all
 /// of it.
-pub(super) fn input(
+pub(crate) fn input(
     program: &Program,
     vocabularies: &HashMap<&str, usize>,
     wanted: &Wanted,

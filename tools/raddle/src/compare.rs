@@ -160,7 +160,8 @@ fn holds(bundle: &Bundle, class: &Class, rank: &HashMap<&str, usize>) -> bool {
     })
 }
 
-fn rank_count(bundle: &Bundle, class: &Class) -> usize {
+/// How many ranks belong to a class.
+pub fn rank_count(bundle: &Bundle, class: &Class) -> usize {
     let along = |set: &std::collections::BTreeMap<String, Vec<usize>>| {
         let axes = bundle.mesh.axes.iter().zip(&bundle.mesh.sizes);
         axes.map(|(axis, &size)| set.get(axis).map_or(size, Vec::len))

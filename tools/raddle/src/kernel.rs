@@ -385,12 +385,14 @@ fn extent() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..)
 }
 
-fn architecture(text: &str) -> Result<Architecture, String> {
+/// A target by its name.
+pub fn architecture(text: &str) -> Result<Architecture, String> {
     text.parse()
         .map_err(|error: raddle_compiler::codegen::CodegenError| error.to_string())
 }
 
-fn ptx_version(text: &str) -> Result<PtxVersion, String> {
+/// A PTX version.
+pub fn ptx_version(text: &str) -> Result<PtxVersion, String> {
     text.parse()
         .map_err(|error: raddle_compiler::codegen::CodegenError| error.to_string())
 }

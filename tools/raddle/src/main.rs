@@ -9,6 +9,7 @@ mod device;
 mod generate;
 mod input;
 mod kernel;
+mod run;
 mod schedule;
 
 /// Spreads one training program evenly over a mesh of devices.
@@ -27,6 +28,8 @@ enum Command {
     Gen(Box<generate::Options>),
     /// Emit one kernel of a linear layer as LLVM IR, PTX or machine code, and report what it takes.
     Kernel(Box<kernel::Options>),
+    /// Play training steps of a program on random data, its linear layers by the reference device or by kernels.
+    Run(run::Options),
     /// Make, search, check and draw pipeline schedules.
     Schedule(Box<schedule::Options>),
 }
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(&options),
         Command::Gen(options) => generate::run(&options),
         Command::Kernel(options) => kernel::run(&options),
+        Command::Run(options) => run::run(&options),
         Command::Schedule(options) => schedule::run(&options),
     };
     match outcome {

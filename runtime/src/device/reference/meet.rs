@@ -9,9 +9,9 @@ use std::collections::hash_map::Entry;
 use raddle_bundle::{Instr, Value};
 use raddle_dialect::reference::Tensor;
 
+use super::Hands;
 use super::program::Program;
 use super::rank::RankRun;
-use super::{Mode, Observer};
 use crate::RuntimeError;
 
 /// Who has come and waits.
@@ -117,8 +117,7 @@ fn show(value: &Value) -> String {
 pub(super) fn complete(
     group: &[usize],
     runs: &mut [RankRun],
-    mode: Mode,
-    observer: &mut dyn Observer,
+    hands: &mut Hands,
 ) -> Result<(), RuntimeError> {
     let mut inputs = Vec::with_capacity(group.len());
     for &rank in group {
@@ -135,7 +134,7 @@ pub(super) fn complete(
     };
     for (&rank, results) in group.iter().zip(results) {
         let instr = runs[rank].instr();
-        runs[rank].finish(instr, results, mode, observer)?;
+        runs[rank].finish(instr, results, hands)?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use raddle_bundle::{FunctionKind, Instr, Value};
 use raddle_dialect::reference::Tensor;
 
+pub(super) use program::PlainAttrs;
 pub use program::{LoadedClass, LoadedFunction, Program};
 
 use crate::RuntimeError;
@@ -54,6 +55,39 @@ pub trait Observer {
 
 impl Observer for () {
     fn ran(&mut self, _: &Ran, _: &[Tensor], _: &[Tensor]) {}
+}
+
+/// An instruction that needs no other rank and is about to be evaluated.
+#[derive(Clone, Copy)]
+pub struct Evaluation<'a> {
+    /// On which rank.
+    pub rank: usize,
+    /// The instruction.
+    pub instr: &'a Instr,
+    /// Its operands.
+    pub operands: &'a [Tensor],
+}
+
+/// Evaluates instructions in the place of the reference semantics.
+pub trait Evaluator {
+    /// The results of an instruction; `None` where the reference semantics are to give them.
+    ///
+    /// # Errors
+    /// The reason why an instruction that is this evaluator's cannot be evaluated.
+    fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Option<Vec<Tensor>>, String>;
+}
+
+impl Evaluator for () {
+    fn evaluate(&mut self, _: &Evaluation) -> Result<Option<Vec<Tensor>>, String> {
+        Ok(None)
+    }
+}
+
+/// Who watches a run and who takes part in it.
+pub(super) struct Hands<'h> {
+    pub mode: Mode,
+    pub observer: &'h mut dyn Observer,
+    pub evaluator: &'h mut dyn Evaluator,
 }
 
 /// Data that a function takes.
@@ -150,7 +184,12 @@ impl<'p> Machine<'p> {
         });
         let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
         let feed = |wanted: &Wanted| inputs.get(wanted.rank)?.get(wanted.param).cloned();
-        let returned = self.play(jobs, &feed, observer)?;
+        let mut hands = Hands {
+            mode: self.mode,
+            observer,
+            evaluator: &mut (),
+        };
+        let returned = self.play(jobs, &feed, &mut hands)?;
         let values = |r: Vec<Returned>| r.into_iter().map(|r| r.value).collect();
         Ok(returned.into_iter().map(values).collect())
     }
@@ -164,8 +203,26 @@ impl<'p> Machine<'p> {
         feed: &Feed,
         observer: &mut dyn Observer,
     ) -> Result<Vec<Vec<Returned>>, RuntimeError> {
+        self.step_with(feed, observer, &mut ())
+    }
+
+    /// As [`Machine::step`], with some instructions evaluated by someone else.
+    ///
+    /// # Errors
+    /// As [`Machine::step`], and those of the evaluator.
+    pub fn step_with(
+        &mut self,
+        feed: &Feed,
+        observer: &mut dyn Observer,
+        evaluator: &mut dyn Evaluator,
+    ) -> Result<Vec<Vec<Returned>>, RuntimeError> {
         let program = self.program;
-        let returned = self.play(jobs::of_step(program)?, feed, observer)?;
+        let mut hands = Hands {
+            mode: self.mode,
+            observer,
+            evaluator,
+        };
+        let returned = self.play(jobs::of_step(program)?, feed, &mut hands)?;
         let microbatches = program.classes().iter().map(|c| c.microbatches).max();
         self.microbatches += microbatches.unwrap_or(1) as u64;
         Ok(returned)
@@ -175,7 +232,7 @@ impl<'p> Machine<'p> {
         &mut self,
         jobs: Vec<Vec<Job>>,
         feed: &Feed,
-        observer: &mut dyn Observer,
+        hands: &mut Hands,
     ) -> Result<Vec<Vec<Returned>>, RuntimeError> {
         let program = self.program;
         let shared = Shared {
@@ -191,7 +248,7 @@ impl<'p> Machine<'p> {
         let mut mail = Mail::default();
         let mut finished = Vec::new();
         while let Some(rank) = ready.pop() {
-            if let Outcome::Finished = runs[rank].advance(self.mode, observer)? {
+            if let Outcome::Finished = runs[rank].advance(hands)? {
                 finished.push(rank);
                 continue;
             }
@@ -201,7 +258,7 @@ impl<'p> Machine<'p> {
                     let run = &mut runs[rank];
                     let instr = run.instr();
                     let value = run.operands(instr)?.swap_remove(0);
-                    run.finish(instr, vec![], self.mode, observer)?;
+                    run.finish(instr, vec![], hands)?;
                     let letter = Letter {
                         instr,
                         microbatch: run.microbatch(),
@@ -218,13 +275,13 @@ impl<'p> Machine<'p> {
                     if let Some(value) =
                         mail.take(channel, ty, run.microbatch(), || run.call_site())?
                     {
-                        run.finish(instr, vec![value], self.mode, observer)?;
+                        run.finish(instr, vec![value], hands)?;
                         ready.push(rank);
                     }
                 }
                 _ => {
                     if let Some(group) = meeting.arrive(rank, &runs)? {
-                        meet::complete(&group, &mut runs, self.mode, observer)?;
+                        meet::complete(&group, &mut runs, hands)?;
                         ready.extend(group.iter().rev());
                     }
                 }

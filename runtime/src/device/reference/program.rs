@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use raddle_bundle::{Bundle, Function, FunctionKind, Global, Instr, Schedule, Value};
+use raddle_bundle::{Bundle, Function, FunctionKind, Global, Instr, Kernels, Schedule, Value};
 use raddle_dialect::mesh::Mesh;
 use raddle_dialect::ops::{self, Attributes, Attrs, Effects, OPERAND_SEGMENTS, OpDef, segments};
 use raddle_dialect::reference::{self, Call, Place, Tensor};
@@ -81,6 +81,7 @@ pub struct Program {
     classes: Vec<LoadedClass>,
     class_of: Vec<usize>,
     schedule: Option<Schedule>,
+    kernels: Kernels,
 }
 
 impl Program {
@@ -139,6 +140,7 @@ impl Program {
             classes,
             class_of,
             schedule: bundle.schedule.clone(),
+            kernels: bundle.kernels.clone(),
         })
     }
 
@@ -150,6 +152,11 @@ impl Program {
     /// The order of the jobs of a pipeline, if one was chosen.
     pub fn schedule(&self) -> Option<&Schedule> {
         self.schedule.as_ref()
+    }
+
+    /// The kernels that compute some of the instructions.
+    pub fn kernels(&self) -> &Kernels {
+        &self.kernels
     }
 
     /// The class that a rank belongs to.
@@ -184,6 +191,21 @@ impl Program {
             microbatch: at.microbatch,
         };
         reference::eval(def, &call).map_err(|e| e.to_string())
+    }
+
+    /// What the reference semantics say of an instruction that needs no other rank and does not depend on its own.
+    ///
+    /// # Errors
+    /// If the op is unknown, or operands do not fit it.
+    pub fn evaluate(&self, instr: &Instr, operands: &[Tensor]) -> Result<Vec<Tensor>, String> {
+        let def = ops::definitions().find(|def| def.name == instr.op);
+        let def = def.ok_or("the reference device does not know this op")?;
+        let moment = Moment {
+            rank: 0,
+            position: 0,
+            microbatch: 0,
+        };
+        self.eval(def, instr, operands, moment)
     }
 
     /// The ranks that have to come to an instruction that `rank` has come to, in group order.
@@ -292,7 +314,7 @@ fn load_function(
 }
 
 /// An instruction's attributes, as op semantics read them.
-struct PlainAttrs<'i>(&'i Instr);
+pub(in crate::device) struct PlainAttrs<'i>(pub &'i Instr);
 
 impl Attributes for PlainAttrs<'_> {
     fn get(&self, name: &str) -> Option<ops::Value> {

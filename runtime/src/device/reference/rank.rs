@@ -7,7 +7,7 @@ use raddle_dialect::reference::{self, Tensor};
 use super::environment::Environment;
 use super::jobs::Job;
 use super::program::{Moment, Program, Role};
-use super::{Feed, Globals, Mode, Observer, Ran, Returned, Wanted};
+use super::{Evaluation, Feed, Globals, Hands, Mode, Ran, Returned, Wanted};
 use crate::error::{CallSite, RuntimeError};
 
 /// Why a rank stopped.
@@ -129,20 +129,16 @@ impl<'r> RankRun<'r> {
     }
 
     /// Runs until all jobs are done or others are needed.
-    pub fn advance(
-        &mut self,
-        mode: Mode,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RuntimeError> {
+    pub fn advance(&mut self, hands: &mut Hands) -> Result<Outcome, RuntimeError> {
         while let Some(job) = self.jobs.get(self.at) {
             let function = job.function;
             while let Some(instr) = function.plain.instrs.get(self.pc) {
                 match function.roles[self.pc] {
                     Role::Meets(_) => return Ok(Outcome::Waits),
-                    Role::Loads => self.load(instr, observer)?,
-                    Role::Stores => self.store(instr, observer)?,
-                    Role::Accumulates => self.accumulate(instr, mode, observer)?,
-                    Role::Computes(def) => self.compute(def, instr, mode, observer)?,
+                    Role::Loads => self.load(instr, hands)?,
+                    Role::Stores => self.store(instr, hands)?,
+                    Role::Accumulates => self.accumulate(instr, hands)?,
+                    Role::Computes(def) => self.compute(def, instr, hands)?,
                 }
             }
             self.leave()?;
@@ -155,10 +151,17 @@ impl<'r> RankRun<'r> {
         &mut self,
         def: &'static OpDef,
         instr: &Instr,
-        mode: Mode,
-        observer: &mut dyn Observer,
+        hands: &mut Hands,
     ) -> Result<(), RuntimeError> {
         let operands = self.operands(instr)?;
+        let elsewhere = hands.evaluator.evaluate(&Evaluation {
+            rank: self.rank,
+            instr,
+            operands: &operands,
+        });
+        if let Some(results) = elsewhere.map_err(|why| self.failed(instr, why))? {
+            return self.finish(instr, results, hands);
+        }
         let moment = Moment {
             rank: self.rank,
             position: self.pc,
@@ -166,42 +169,37 @@ impl<'r> RankRun<'r> {
         };
         let result = self.shared.program.eval(def, instr, &operands, moment);
         let result = result.map_err(|why| self.failed(instr, why))?;
-        self.finish(instr, result, mode, observer)
+        self.finish(instr, result, hands)
     }
 
-    fn load(&mut self, instr: &Instr, observer: &mut dyn Observer) -> Result<(), RuntimeError> {
+    fn load(&mut self, instr: &Instr, hands: &mut Hands) -> Result<(), RuntimeError> {
         let name = global_name(instr);
         let value = self.globals.get(name).cloned();
         let value = value.ok_or_else(|| self.unwritten(format!("global '@{name}'")))?;
         // A load changes nothing, so it is not rounded again.
-        self.finish(instr, vec![value], Mode::Exact, observer)
+        self.keep(instr, vec![value], hands)
     }
 
-    fn store(&mut self, instr: &Instr, observer: &mut dyn Observer) -> Result<(), RuntimeError> {
+    fn store(&mut self, instr: &Instr, hands: &mut Hands) -> Result<(), RuntimeError> {
         let value = self.operands(instr)?.swap_remove(0);
         self.globals.insert(global_name(instr).to_owned(), value);
-        self.finish(instr, vec![], Mode::Exact, observer)
+        self.keep(instr, vec![], hands)
     }
 
-    fn accumulate(
-        &mut self,
-        instr: &Instr,
-        mode: Mode,
-        observer: &mut dyn Observer,
-    ) -> Result<(), RuntimeError> {
+    fn accumulate(&mut self, instr: &Instr, hands: &mut Hands) -> Result<(), RuntimeError> {
         let name = global_name(instr);
         let value = self.operands(instr)?.swap_remove(0);
         let Some(global) = self.globals.get(name) else {
             return Err(self.unwritten(format!("global '@{name}'")));
         };
-        let round = |t: Tensor| match mode {
+        let round = |t: Tensor| match hands.mode {
             Mode::Exact => t,
             Mode::Rounded => t.rounded(),
         };
         let sum = reference::accumulate(global, &value, round)
             .map_err(|e| self.failed(instr, e.to_string()))?;
         self.globals.insert(name.to_owned(), sum);
-        self.finish(instr, vec![], Mode::Exact, observer)
+        self.keep(instr, vec![], hands)
     }
 
     /// The instruction that the rank is at; it waits there.
@@ -235,13 +233,26 @@ impl<'r> RankRun<'r> {
             .collect()
     }
 
-    /// Writes the instruction's results and goes on to the next.
+    /// Writes the instruction's results, rounded as the mode says, and goes on to the next.
     pub fn finish(
         &mut self,
         instr: &Instr,
         results: Vec<Tensor>,
-        mode: Mode,
-        observer: &mut dyn Observer,
+        hands: &mut Hands,
+    ) -> Result<(), RuntimeError> {
+        let results = match hands.mode {
+            Mode::Exact => results,
+            Mode::Rounded => results.iter().map(Tensor::rounded).collect(),
+        };
+        self.keep(instr, results, hands)
+    }
+
+    /// Writes the instruction's results as they are, and goes on to the next.
+    fn keep(
+        &mut self,
+        instr: &Instr,
+        results: Vec<Tensor>,
+        hands: &mut Hands,
     ) -> Result<(), RuntimeError> {
         if results.len() != instr.results.len() {
             let why = format!(
@@ -251,20 +262,12 @@ impl<'r> RankRun<'r> {
             );
             return Err(self.failed(instr, why));
         }
-        let results = results
-            .into_iter()
-            .zip(&instr.results)
-            .map(|(value, (_, ty))| {
-                if !fits(ty, &value) {
-                    let why = format!("a result is {} where {ty} is declared", value.ty());
-                    return Err(self.failed(instr, why));
-                }
-                Ok(match mode {
-                    Mode::Exact => value,
-                    Mode::Rounded => value.rounded(),
-                })
-            });
-        let results = results.collect::<Result<Vec<_>, _>>()?;
+        for (value, (_, ty)) in results.iter().zip(&instr.results) {
+            if !fits(ty, value) {
+                let why = format!("a result is {} where {ty} is declared", value.ty());
+                return Err(self.failed(instr, why));
+            }
+        }
         let job = self.jobs[self.at];
         let ran = Ran {
             rank: self.rank,
@@ -272,7 +275,7 @@ impl<'r> RankRun<'r> {
             microbatch: job.microbatch,
             instr,
         };
-        observer.ran(&ran, &self.operands(instr)?, &results);
+        hands.observer.ran(&ran, &self.operands(instr)?, &results);
         for (value, &(reg, _)) in results.into_iter().zip(&instr.results) {
             self.registers[reg] = Some(value);
         }

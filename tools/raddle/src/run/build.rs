@@ -1,0 +1,89 @@
+//! From a file to a bundle with the kernels that its linear layers need.
+
+use std::path::Path;
+
+use anyhow::Result;
+use raddle_bundle::FunctionKind;
+use raddle_compiler::analysis::cost::Cost;
+use raddle_compiler::bundle;
+use raddle_compiler::codegen::bundled::{BuiltKernel, BundleKernels};
+use raddle_compiler::codegen::nvptx::{self, Architecture, Target};
+use raddle_compiler::codegen::program::kernels_of;
+use raddle_dialect::ir::{Module, VerifyOptions, verify};
+use raddle_runtime::device::launch::Launcher;
+
+use super::{Loaded, Options, bar};
+use crate::compare::rank_count;
+use crate::device::Device;
+use crate::input;
+
+/// Reads a program and finds out which kernels it needs; `None` if it is none. Where kernels are wanted, layers without one get a
+/// warning.
+pub(super) fn load(path: &Path, device: Option<Device>) -> Result<Option<Loaded>> {
+    input::load(path, |module, diagnostics| {
+        let module = verify(module, VerifyOptions::default(), diagnostics).ok()?;
+        let bundle = bundle::lower(&module, diagnostics)?;
+        if device.is_some() {
+            diagnostics.extend(kernels_of(&module).1);
+        }
+        let kernels = BundleKernels::of(&bundle);
+        let mut products = 0;
+        let classes = module.members(module.root(), "builtin.module");
+        for (class, op) in bundle.classes.iter().zip(classes) {
+            let mut of_rank = 0.0;
+            for function in module.members(op, "func.func") {
+                let kind = module.str_attr(function, "dist.kind");
+                let times = match kind.and_then(FunctionKind::parse) {
+                    None | Some(FunctionKind::Init) => continue,
+                    Some(FunctionKind::Optimizer) => 1,
+                    Some(_) => class.microbatches,
+                };
+                let ops = module.walk(function);
+                of_rank += times as f64 * ops.map(|op| products_of(&module, op)).sum::<f64>();
+            }
+            products += (of_rank * rank_count(&bundle, class) as f64) as u128;
+        }
+        Some(Loaded {
+            bundle,
+            kernels,
+            products,
+        })
+    })
+}
+
+/// Multiplications of an op, about.
+fn products_of(module: &Module, op: raddle_dialect::ir::OpId) -> f64 {
+    Cost::of(module, op).flops / 2.0
+}
+
+/// What kernels are for: what is asked for, else the GPU that is there, else the oldest target.
+pub(super) fn target(options: &Options, launcher: &dyn Launcher) -> Result<Target> {
+    let there = launcher.architecture().and_then(|name| {
+        let own: Option<Architecture> = format!("{name}a").parse().ok();
+        own.or_else(|| name.parse().ok())
+    });
+    let architecture = options.target.or(there).unwrap_or(Architecture::Sm80);
+    Ok(match options.ptx_version {
+        Some(version) => Target::with_ptx(architecture, version)?,
+        None => Target::of(architecture),
+    })
+}
+
+/// Emits the kernels, each once, and puts them into the bundle.
+pub(super) fn emit(loaded: &mut Loaded, device: Device, target: Target) -> Result<()> {
+    let descriptions = loaded.kernels.descriptions();
+    let bar = bar(descriptions.len() as u128, "kernels emitted");
+    let mut built = Vec::with_capacity(descriptions.len());
+    for description in descriptions {
+        bar.set_message(description.entry());
+        let ptx = nvptx::emit(description, target)?;
+        built.push(BuiltKernel {
+            image: device.image(&ptx)?,
+            parameters: ptx.parameters,
+        });
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    loaded.kernels.attach(&mut loaded.bundle, built)?;
+    Ok(())
+}
