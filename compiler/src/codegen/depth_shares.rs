@@ -14,7 +14,7 @@ const MEETING_CYCLES: f64 = 3000.0;
 const PART_BYTES_PER_CYCLE: f64 = 32.0;
 
 /// The most shares of a depth that the cost model considers.
-const MOST_SPLITS: u64 = 1;
+const MOST_SPLITS: u64 = 64;
 
 /// What is asked of a schedule beside its kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -99,5 +99,24 @@ mod tests {
             assert_eq!(DepthShares::of(stages, stages as u32 + 1), None);
         }
         assert_eq!(DepthShares::of(1, 0), None);
+    }
+
+    #[test]
+    fn depths_are_shared_only_where_multiprocessors_are_idle() {
+        let splits = |stages, tiles| -> Vec<u32> {
+            let shares = Wish::default().shares(stages, tiles, 108);
+            shares.iter().map(|shares| shares.splits).collect()
+        };
+        assert_eq!(splits(100, 108), [1]);
+        assert_eq!(splits(100, 60), [1]);
+        assert_eq!(splits(100, 54), [1, 2]);
+        assert_eq!(splits(3, 1), [1, 2, 3]);
+        assert_eq!(splits(1, 1), [1]);
+        let wish = Wish {
+            splits: Some(4),
+            ..Wish::default()
+        };
+        assert_eq!(wish.shares(3, 1, 108), []);
+        assert_eq!(wish.shares(9, 1000, 1)[0].splits, 3);
     }
 }

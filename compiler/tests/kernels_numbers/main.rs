@@ -4,10 +4,12 @@
 //! into memory that holds nothing before; neither run may have a finding.
 #![cfg(feature = "llvm")]
 
+mod gradients;
 mod hopper;
 #[path = "../kernels_layouts/mod.rs"]
 mod kernels_layouts;
 mod run;
+mod split;
 
 use raddle_compiler::codegen::nvptx::{Architecture, Target, emit_tuned};
 use raddle_compiler::codegen::{

@@ -258,3 +258,23 @@ fn launches_must_fit() {
         Err(Error::Launch(_))
     ));
 }
+
+#[test]
+fn extracted_bits_carry_their_sign() {
+    for (start, count, expected) in [
+        (0, 8, 0xffff_ff84),
+        (4, 4, 0xffff_fff8),
+        (0, 4, 4),
+        (28, 8, 0xffff_fff8),
+        (31, 1, u32::MAX),
+        (40, 8, u32::MAX),
+        (3, 0, 0),
+    ] {
+        let body = format!(
+            "mov.b32 %r3, 0x80000084; bfe.s32 %r4, %r3, {start}, {count}; st.global.b32 [%rd5], %r4;"
+        );
+        let (outcome, words) = run(&body, Delivery::Eager);
+        assert_eq!(outcome.findings, []);
+        assert_eq!(words[0], expected, "{start} {count}");
+    }
+}

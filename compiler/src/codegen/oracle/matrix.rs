@@ -116,6 +116,15 @@ impl Matrix {
         self.rounded.as_ref().unwrap_or(&self.values)
     }
 
+    /// Moves all numbers, which lie between −1 and 1, at least 1/16 away from zero.
+    pub(super) fn keep_from_zero(&mut self) {
+        for value in &mut self.values {
+            let moved = (value.abs() * 15.0 + 1.0) / 16.0;
+            let moved = moved.copysign(*value) as f32;
+            *value = decode(self.element, &encode(self.element, moved));
+        }
+    }
+
     /// What a kernel takes the element at a place for.
     pub fn at(&self, place: [usize; 3]) -> f64 {
         self.taken()[self.index(place)]

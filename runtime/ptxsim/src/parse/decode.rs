@@ -34,7 +34,7 @@ pub(super) fn operation(name: &str) -> Option<Operation> {
             Some(Operation::Compare(comparison_of(comparison, last?)?, last?))
         }
         ["selp", _] => Some(Operation::Select(last?)),
-        ["bfe", "u32" | "u64"] => Some(Operation::ExtractBits(last?)),
+        ["bfe", "u32" | "u64" | "s32" | "s64"] => Some(Operation::ExtractBits(last?)),
         ["mad", "lo", _] | ["fma", "rn", "f32"] => Some(Operation::MultiplyAdd(last?)),
         ["shfl", "sync", "bfly", "b32"] => Some(Operation::Exchange),
         ["bra"] | ["bra", "uni"] => Some(Operation::Branch),

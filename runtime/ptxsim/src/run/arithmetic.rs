@@ -32,16 +32,11 @@ impl Block<'_> {
                 Operation::MultiplyAdd(of) => {
                     multiply_add(of, [input(0, lane), input(1, lane), input(2, lane)])
                 }
-                Operation::ExtractBits(of) => {
-                    let (start, count) = (input(1, lane) & 0xff, input(2, lane) & 0xff);
-                    let shifted = (input(0, lane) & of.mask())
-                        .checked_shr(start as u32)
-                        .unwrap_or(0);
-                    let mask = 1u64
-                        .checked_shl(count as u32)
-                        .map_or(u64::MAX, |bit| bit - 1);
-                    shifted & mask
-                }
+                Operation::ExtractBits(of) => extract(
+                    of,
+                    input(0, lane),
+                    (input(1, lane) as u32 & 0xff, input(2, lane) as u32 & 0xff),
+                ),
                 Operation::Compare(comparison, of) => {
                     u64::from(compare(comparison, of, input(0, lane), input(1, lane)))
                 }
@@ -180,6 +175,25 @@ fn multiply_add(of: Type, [x, y, z]: [u64; 3]) -> u64 {
         Kind::Float => bits(single(x).mul_add(single(y), single(z))),
         _ => x.wrapping_mul(y).wrapping_add(z) & of.mask(),
     }
+}
+
+/// So many bits of a number from a place on (PTX ISA, "bfe"). A signed number's last one fills what is above.
+fn extract(of: Type, value: u64, (start, count): (u32, u32)) -> u64 {
+    let value = value & of.mask();
+    let bits = value.checked_shr(start).unwrap_or(0);
+    let mask = 1u64.checked_shl(count).map_or(u64::MAX, |bit| bit - 1);
+    let bits = bits & mask;
+    if of.kind != Kind::Signed || count == 0 {
+        return bits;
+    }
+    let last = (start + count - 1).min(of.bits - 1);
+    if value >> last & 1 == 0 {
+        return bits;
+    }
+    // Above the extracted bits, and above those that the number still has from the place on.
+    let kept = count.min(of.bits.saturating_sub(start));
+    let above = u64::MAX.checked_shl(kept).unwrap_or(0);
+    (bits | above) & of.mask()
 }
 
 fn compare(comparison: Comparison, of: Type, x: u64, y: u64) -> bool {
