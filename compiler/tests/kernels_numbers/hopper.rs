@@ -18,7 +18,7 @@ fn emit(kernel: &KernelDescription, tile: Option<TileSize>) -> Ptx {
 }
 
 /// Runs a kernel in both ways, compares all that it writes, and asserts that both ways give the same bits.
-fn check_emitted(kernel: &KernelDescription, ptx: &Ptx) {
+pub(super) fn check_emitted(kernel: &KernelDescription, ptx: &Ptx) {
     let inputs = Inputs::random(kernel, kernel.m * 31 + kernel.n * 17 + kernel.k);
     let mut before = None;
     for way in WAYS {
@@ -52,7 +52,7 @@ fn check(kernel: &KernelDescription, tile: Option<TileSize>) {
 }
 
 /// Lines at multiples of 16 bytes: regular, ragged, less than a stage of depth, one row, one chunk of everything.
-const SHAPES: [(u64, u64, u64); 5] = [
+pub(super) const SHAPES: [(u64, u64, u64); 5] = [
     (128, 128, 192),
     (72, 40, 136),
     (200, 72, 8),
@@ -61,7 +61,7 @@ const SHAPES: [(u64, u64, u64); 5] = [
 ];
 
 /// One row is no line of 16 bytes if A lies transposed.
-fn lines(m: u64, layout: usize) -> u64 {
+pub(super) fn lines(m: u64, layout: usize) -> u64 {
     if layout % LAYOUTS.len() < 2 {
         m
     } else {
@@ -285,7 +285,7 @@ fn changed(change: impl Fn(&str) -> String) -> (Vec<FindingKind>, bool) {
 }
 
 /// The lines of a text with every line that has all of these words replaced.
-fn with_lines(text: &str, words: &[&str], by: impl Fn(&str) -> String) -> String {
+pub(super) fn with_lines(text: &str, words: &[&str], by: impl Fn(&str) -> String) -> String {
     let lines = text.lines().map(|line| {
         if words.iter().all(|word| line.contains(word)) {
             by(line)
@@ -296,7 +296,7 @@ fn with_lines(text: &str, words: &[&str], by: impl Fn(&str) -> String) -> String
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn without(words: &'static [&'static str]) -> impl Fn(&str) -> String {
+pub(super) fn without(words: &'static [&'static str]) -> impl Fn(&str) -> String {
     move |text| with_lines(text, words, |_| String::new())
 }
 
@@ -499,7 +499,11 @@ fn the_whole_product_f32() {
 }
 
 fn check_everywhere(kernel: &KernelDescription) {
-    for architecture in [Architecture::Sm80, Architecture::Sm90a] {
+    for architecture in [
+        Architecture::Sm80,
+        Architecture::Sm90a,
+        Architecture::Sm100a,
+    ] {
         let ptx = emit_tuned(kernel, Target::of(architecture), None)
             .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
             .ptx;

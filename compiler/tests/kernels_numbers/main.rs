@@ -4,6 +4,7 @@
 //! into memory that holds nothing before; neither run may have a finding.
 #![cfg(feature = "llvm")]
 
+mod blackwell;
 mod gradients;
 mod hopper;
 #[path = "../kernels_layouts/mod.rs"]

@@ -48,12 +48,15 @@ pub(crate) struct Known {
     pub over: Clock,
     /// What is known to be over and was followed by a `fence.proxy.async`.
     pub fenced: Clock,
+    /// Uses of tensor memory that are known to be over, by the numbers that they have there.
+    pub tensor: Clock,
 }
 
 impl Known {
     fn join(&mut self, other: &Known) {
         self.over.join(&other.over);
         self.fenced.join(&other.fenced);
+        self.tensor.join(&other.tensor);
     }
 }
 
@@ -64,6 +67,8 @@ pub(crate) struct Knowledge {
     pub over: Clock,
     /// Of one's own cluster: what is known to be over and was followed by a `fence.proxy.async`.
     pub fenced: Clock,
+    /// Of one's own block: uses of tensor memory that are known to be over, by the numbers that they have there.
+    pub tensor: Clock,
     others: BTreeMap<u32, Arc<Known>>,
 }
 
@@ -78,6 +83,7 @@ impl Knowledge {
     pub(crate) fn join(&mut self, other: &Knowledge) {
         self.over.join(&other.over);
         self.fenced.join(&other.fenced);
+        self.tensor.join(&other.tensor);
         for (&cluster, known) in &other.others {
             learn(&mut self.others, cluster, known);
         }
@@ -106,8 +112,12 @@ impl Knowledge {
     /// What a thread of this cluster can hand over to others.
     pub(crate) fn message(self, cluster: u32) -> Message {
         let mut of = self.others;
-        let (over, fenced) = (self.over, self.fenced);
-        of.insert(cluster, Arc::new(Known { over, fenced }));
+        let known = Known {
+            over: self.over,
+            fenced: self.fenced,
+            tensor: self.tensor,
+        };
+        of.insert(cluster, Arc::new(known));
         Message { of }
     }
 
@@ -117,6 +127,7 @@ impl Knowledge {
             if of == cluster {
                 self.over.join(&known.over);
                 self.fenced.join(&known.fenced);
+                self.tensor.join(&known.tensor);
             } else {
                 learn(&mut self.others, of, known);
             }

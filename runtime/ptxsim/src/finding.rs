@@ -35,10 +35,10 @@ pub enum FindingKind {
     Uninitialised,
     /// Two threads used the same shared memory, one of them to write, with no barrier between them.
     Race,
-    /// Shared memory or registers were used while an asynchronous operation on them was under way.
+    /// Shared memory, tensor memory or registers were used while an asynchronous operation on them was under way.
     InFlight,
     /// An asynchronous operation uses what threads wrote, with no fence that lets it see that: `fence.proxy.async` for
-    /// shared memory, `wgmma.fence` for registers.
+    /// shared memory, `wgmma.fence` for registers, `tcgen05.fence` on both sides of a barrier for tensor memory.
     Fence,
     /// A barrier in shared memory is used before it is made, or by more arrivals than it expects. The block ends there.
     Barrier,
@@ -46,6 +46,10 @@ pub enum FindingKind {
     Deadlock,
     /// A product in tf32 takes numbers that were not rounded to it: the hardware cuts bits off.
     Unrounded,
+    /// Tensor memory is taken, used or given back against its rules. The block ends there.
+    TensorMemory,
+    /// A descriptor has bits that the instruction does not take. The block ends there.
+    Descriptor,
     /// An instruction that a whole warp must execute together was reached by a part of it. The block ends there.
     Divergence,
 }
@@ -60,6 +64,8 @@ impl FindingKind {
                 | FindingKind::Deadlock
                 | FindingKind::Divergence
                 | FindingKind::Barrier
+                | FindingKind::TensorMemory
+                | FindingKind::Descriptor
         )
     }
 
@@ -74,6 +80,8 @@ impl FindingKind {
             FindingKind::Barrier => "barrier",
             FindingKind::Deadlock => "deadlock",
             FindingKind::Unrounded => "not rounded",
+            FindingKind::TensorMemory => "tensor memory",
+            FindingKind::Descriptor => "descriptor",
             FindingKind::Divergence => "divergence",
         }
     }

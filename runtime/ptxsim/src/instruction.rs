@@ -20,6 +20,8 @@ pub(crate) enum Operand {
     Special(Special),
     /// `[base + offset]`
     Address(Box<Operand>, i64),
+    /// `register+offset`, where no address is meant
+    Sum(Box<Operand>, i64),
     /// `[map, {x, y}]`: a tensor map's address, and a place in its tensor.
     Tensor(Box<Operand>, Vec<Operand>),
     /// `{a, b}`
@@ -220,6 +222,56 @@ pub(crate) enum Atomic {
     Decrement,
 }
 
+/// What an instruction of tensor memory does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TensorMemory {
+    Allocate,
+    Deallocate,
+    /// `tcgen05.relinquish_alloc_permit`
+    Relinquish,
+    FenceBefore,
+    FenceAfter,
+    /// `tcgen05.mma` of 16-bit elements in shared memory
+    Multiply,
+    Commit,
+    Load(Fragment),
+    Store(Fragment),
+    WaitForLoads,
+    WaitForStores,
+}
+
+impl TensorMemory {
+    /// Whether all lanes of a warp must execute it together.
+    const fn is_collective(self) -> bool {
+        !matches!(
+            self,
+            TensorMemory::FenceBefore
+                | TensorMemory::FenceAfter
+                | TensorMemory::Multiply
+                | TensorMemory::Commit
+        )
+    }
+}
+
+/// What of tensor memory a warp moves at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub shape: FragmentShape,
+    /// Registers of each lane.
+    pub registers: u8,
+}
+
+/// How numbers in tensor memory go to registers (PTX ISA, "tcgen05.ld").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FragmentShape {
+    /// `.32x32b`
+    Lanes32,
+    /// `.16x128b`
+    Lanes16Bits128,
+    /// `.16x256b`
+    Lanes16Bits256,
+}
+
 /// What an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -228,6 +280,10 @@ pub(crate) enum Operation {
     Unary(Unary, Type),
     /// `a · b + c`: `mad.lo`, or `fma` for floats.
     MultiplyAdd(Type),
+    /// `add` or `sub` of a 16-bit element and a single-precision number
+    Mixed(Binary, Element),
+    /// `fma` of two 16-bit elements and a single-precision number
+    MixedMultiplyAdd(Element),
     ExtractBits(Type),
     Compare(Comparison, Type),
     Select(Type),
@@ -303,6 +359,10 @@ pub(crate) enum Operation {
         element: Element,
         columns: u16,
     },
+    /// `elect.sync`
+    Elect,
+    /// `tcgen05`
+    TensorMemory(TensorMemory),
     /// `setmaxnreg`
     SetRegisters {
         increases: bool,
@@ -338,6 +398,8 @@ impl Operation {
                 | Operation::WaitProducts
                 | Operation::MultiplyGroup { .. }
                 | Operation::SetRegisters { .. }
+                | Operation::Elect
+        ) || matches!(self, Operation::TensorMemory(operation) if operation.is_collective()
         )
     }
 

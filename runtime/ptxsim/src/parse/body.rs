@@ -249,25 +249,30 @@ impl Reader<'_> {
                 lexer.expect(']')?;
                 return Ok(Operand::Tensor(Box::new(base), place));
             }
-            let mut offset = 0i64;
-            if lexer.take('+') {
-                let negative = lexer.take('-');
-                offset = lexer.number()? as i64;
-                if negative {
-                    offset = offset.wrapping_neg();
-                }
-            } else if lexer.take('-') {
-                offset = (lexer.number()? as i64).wrapping_neg();
-            }
+            // The offset may have become a part of the base.
+            let (base, offset) = match base {
+                Operand::Sum(base, offset) => (*base, offset),
+                base => (base, offset(lexer)?),
+            };
+            let base = Box::new(base);
             lexer.expect(']')?;
-            return Ok(Operand::Address(Box::new(base), offset));
+            return Ok(Operand::Address(base, offset));
         }
         if lexer.take('-') {
             return Ok(Operand::Immediate(lexer.number()?.wrapping_neg()));
         }
         let word = lexer.word()?;
         if let Some(register) = self.register(&word) {
-            return Ok(Operand::Register(register));
+            if lexer.take('|') {
+                // Two results, one of them a predicate.
+                let other = self.operand(lexer, shared)?;
+                return Ok(Operand::Vector(vec![Operand::Register(register), other]));
+            }
+            let register = Operand::Register(register);
+            return Ok(match offset(lexer)? {
+                0 => register,
+                offset => Operand::Sum(Box::new(register), offset),
+            });
         }
         if let Some(special) = special(&word) {
             return Ok(Operand::Special(special));
@@ -286,6 +291,10 @@ impl Reader<'_> {
             return Ok(Operand::Parameter(parameter.offset));
         }
         match word.as_str() {
+            "_" if lexer.take('|') => {
+                let other = self.operand(lexer, shared)?;
+                Ok(Operand::Vector(vec![Operand::Nothing, other]))
+            }
             "_" => Ok(Operand::Nothing),
             "true" => Ok(Operand::Immediate(1)),
             "false" => Ok(Operand::Immediate(0)),
@@ -302,6 +311,23 @@ impl Reader<'_> {
             self.instructions[instruction].operands[0] = Operand::Label(place);
         }
         Ok(())
+    }
+}
+
+/// `+ 16`, `+ -16`, `- 16` or nothing.
+fn offset(lexer: &mut Lexer) -> Result<i64, Error> {
+    if lexer.take('+') {
+        let negative = lexer.take('-');
+        let offset = lexer.number()? as i64;
+        Ok(if negative {
+            offset.wrapping_neg()
+        } else {
+            offset
+        })
+    } else if lexer.take('-') {
+        Ok((lexer.number()? as i64).wrapping_neg())
+    } else {
+        Ok(0)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The name of an instruction to what it does.
 
 use super::strong;
+use super::tcgen05;
 use crate::instruction::{
     Atomic, Binary, Comparison, Conversion, Element, Kind, Operand, Operation, Space, Type, Unary,
 };
@@ -36,9 +37,20 @@ pub(super) fn operation(name: &str) -> Option<Operation> {
         ["selp", _] => Some(Operation::Select(last?)),
         ["bfe", "u32" | "u64" | "s32" | "s64"] => Some(Operation::ExtractBits(last?)),
         ["mad", "lo", _] | ["fma", "rn", "f32"] => Some(Operation::MultiplyAdd(last?)),
+        ["add", "rn", "f32", from @ ("f16" | "bf16")] => {
+            Some(Operation::Mixed(Binary::Add, element(from)?))
+        }
+        ["sub", "rn", "f32", from @ ("f16" | "bf16")] => {
+            Some(Operation::Mixed(Binary::Subtract, element(from)?))
+        }
+        ["fma", "rn", "f32", from @ ("f16" | "bf16")] => {
+            Some(Operation::MixedMultiplyAdd(element(from)?))
+        }
         ["shfl", "sync", "bfly", "b32"] => Some(Operation::Exchange),
         ["bra"] | ["bra", "uni"] => Some(Operation::Branch),
         ["ret"] | ["exit"] => Some(Operation::Return),
+        ["elect", "sync"] => Some(Operation::Elect),
+        ["tcgen05", rest @ ..] => tcgen05::operation(rest).map(Operation::TensorMemory),
         ["bar", "sync"] | ["barrier", "sync"] | ["barrier", "sync", "aligned"] => {
             Some(Operation::BlockBarrier)
         }
@@ -284,17 +296,23 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
         }
         Operation::Convert(Conversion::NarrowPair(_)) => 3..=3,
         Operation::Convert(_) => 2..=2,
-        Operation::Binary(..) | Operation::Compare(..) => 3..=3,
+        Operation::Binary(..) | Operation::Mixed(..) | Operation::Compare(..) => 3..=3,
         Operation::MultiplyAdd(_)
+        | Operation::MixedMultiplyAdd(_)
         | Operation::ExtractBits(_)
         | Operation::Select(_)
         | Operation::MultiplyMatrix(_)
         | Operation::MultiplyTf32 => 4..=4,
         Operation::CopyAsync => 3..=4,
         Operation::Exchange => 5..=5,
+        Operation::Elect => 2..=2,
+        Operation::TensorMemory(_) => 0..=5,
     };
     if !expected.contains(&operands.len()) {
         return Err(format!("{} operands", operands.len()));
+    }
+    if let Operation::TensorMemory(operation) = operation {
+        return tcgen05::check(operation, operands);
     }
     let is_address = |index: usize| matches!(operands[index], Operand::Address(..));
     let is_vector = |index: usize, size: usize| matches!(&operands[index], Operand::Vector(list) if list.len() == size);
@@ -344,6 +362,10 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
         }
         Operation::WarpBarrier => {
             matches!(operands[0], Operand::Immediate(mask) if mask as u32 == u32::MAX)
+        }
+        Operation::Elect => {
+            is_vector(0, 2)
+                && matches!(operands[1], Operand::Immediate(mask) if mask as u32 == u32::MAX)
         }
         _ => true,
     };

@@ -4,6 +4,7 @@ mod body;
 mod decode;
 mod lexer;
 mod strong;
+mod tcgen05;
 
 use std::collections::HashMap;
 

@@ -37,6 +37,19 @@ impl Block<'_> {
                     input(0, lane),
                     (input(1, lane) as u32 & 0xff, input(2, lane) as u32 & 0xff),
                 ),
+                Operation::Mixed(operation, element) => {
+                    let x = widen(element, input(0, lane) as u16);
+                    let y = single(input(1, lane));
+                    bits(if operation == Binary::Add {
+                        x + y
+                    } else {
+                        x - y
+                    })
+                }
+                Operation::MixedMultiplyAdd(element) => {
+                    let [x, y] = [0, 1].map(|index| widen(element, input(index, lane) as u16));
+                    bits(x.mul_add(y, single(input(2, lane))))
+                }
                 Operation::Compare(comparison, of) => {
                     u64::from(compare(comparison, of, input(0, lane), input(1, lane)))
                 }

@@ -7,7 +7,7 @@ use crate::agents::Agent;
 use crate::clock::Knowledge;
 use crate::finding::FindingKind;
 use crate::instruction::{Operand, Operation};
-use crate::memory::check_alignment;
+use crate::memory::{Fault, check_alignment};
 
 /// Bytes of a barrier in shared memory.
 const BARRIER_BYTES: usize = 8;
@@ -270,6 +270,26 @@ impl Block<'_> {
             warp.release(1 << lane, &mut barrier.gathered);
         }
         self.complete_phase(number);
+    }
+
+    /// One arrival at a barrier, when products are complete.
+    pub(super) fn arrive_after_products(
+        &mut self,
+        number: usize,
+        learn: impl FnOnce(&mut Knowledge),
+    ) -> Result<(), Fault> {
+        let barrier = &mut self.barriers[number];
+        if barrier.pending == 0 {
+            let message = format!(
+                "more arrivals than the {} that the barrier at {} expects in a phase",
+                barrier.count, barrier.address
+            );
+            return Err((FindingKind::Barrier, message));
+        }
+        barrier.pending -= 1;
+        learn(&mut barrier.gathered);
+        self.complete_phase(number);
+        Ok(())
     }
 
     /// Bytes that a barrier waited for have come.

@@ -9,6 +9,7 @@ use super::barrier::{Barrier, NamedBarrier};
 use super::order::Order;
 use super::step::{Step, lanes_where};
 use super::tensor::Load;
+use super::tensor_memory::Memory;
 use super::warp::{LANES, RETURNED, Surroundings, Warp, each};
 use super::{Counters, Delivery, Launch, Outcome};
 use crate::agents::Agents;
@@ -53,6 +54,7 @@ pub(super) struct Block<'k> {
     pub(super) maps: &'k HashMap<u32, TensorMap>,
     /// Copies from global to shared memory under way.
     pub(super) loads: Vec<Load>,
+    pub(super) tensor_memory: Memory,
     /// Barriers that were made so far.
     pub(super) made: u32,
     /// Changes so far that others may wait for.
@@ -124,6 +126,7 @@ impl<'k> Block<'k> {
             counters: Counters::default(),
             maps: shape.maps,
             loads: Vec::new(),
+            tensor_memory: Memory::default(),
             made: 0,
             changes: 0,
             seen: FxHashSet::default(),
@@ -196,6 +199,7 @@ impl<'k> Block<'k> {
         }
         if !self.is_over() {
             self.finish_stores(warps, memory);
+            self.finish_tensor_memory(warps);
         }
         Pause::Over
     }
@@ -215,13 +219,13 @@ impl<'k> Block<'k> {
         }
     }
 
-    /// Lets the copy arrive that was started last.
+    /// Lets the copy arrive that was started last, or, if there is none, the products end that were started first.
     pub(super) fn deliver(&mut self, memory: &OpenMemory) -> bool {
-        let load = self.loads.pop();
-        if let Some(load) = &load {
-            self.finish_load(memory, load);
-        }
-        load.is_some()
+        let Some(load) = self.loads.pop() else {
+            return self.finish_commit();
+        };
+        self.finish_load(memory, &load);
+        true
     }
 
     /// Executes what warps wait to do while nobody else uses global memory.

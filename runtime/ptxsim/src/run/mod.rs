@@ -12,6 +12,9 @@ mod report;
 mod rounds;
 mod step;
 mod tensor;
+mod tensor_memory;
+mod tensor_move;
+mod tensor_product;
 mod tf32;
 mod warp;
 mod warpgroup;
@@ -126,6 +129,8 @@ pub struct Counters {
     pub copies: u64,
     /// `wgmma`, counted once for a warp.
     pub group_products: u64,
+    /// `tcgen05.mma`
+    pub tensor_memory_products: u64,
     /// Copies of boxes of a tensor map, either way.
     pub tensor_copies: u64,
 }
@@ -138,6 +143,7 @@ impl AddAssign for Counters {
         self.matrix_read_passes += other.matrix_read_passes;
         self.copies += other.copies;
         self.group_products += other.group_products;
+        self.tensor_memory_products += other.tensor_memory_products;
         self.tensor_copies += other.tensor_copies;
     }
 }

@@ -40,7 +40,7 @@ impl Block<'_> {
             );
             return;
         }
-        if warp.products.are_under_way() {
+        if warp.products.are_under_way() || warp.tensor.loads_are_under_way() {
             self.check_busy(warp, step);
         }
         match instruction.operation {
@@ -75,6 +75,8 @@ impl Block<'_> {
             }
             Operation::CommitProducts => warp.products.commit(),
             Operation::WaitProducts => self.await_products(warp, step),
+            Operation::Elect => elect(warp, step),
+            Operation::TensorMemory(operation) => self.use_tensor_memory(warp, step, operation),
             Operation::SetRegisters { increases } => self.set_registers(warp, step, increases),
             Operation::Load(..) | Operation::Store(..) => self.access(warp, memory, step),
             Operation::Atomic { .. }
@@ -110,6 +112,17 @@ impl Block<'_> {
             self.report(warp, instruction, missing.trailing_zeros() as usize, fault);
         }
     }
+}
+
+/// `elect.sync`: the first lane of those that take part, always the same.
+fn elect(warp: &mut Warp, step: &Step<'_>) {
+    let Operand::Vector(results) = &step.instruction.operands[0] else {
+        return;
+    };
+    let leader = step.lanes.trailing_zeros() as usize;
+    warp.set(&results[0], step.lanes, &[leader as u64; LANES]);
+    let is_leader = std::array::from_fn(|lane| u64::from(lane == leader));
+    warp.set(&results[1], step.lanes, &is_leader);
 }
 
 pub(super) fn lanes_where(holds: impl Fn(usize) -> bool) -> u32 {

@@ -2,6 +2,7 @@
 
 use super::atomic::Heard;
 use super::tensor::Group;
+use super::tensor_memory::TensorUse;
 use super::warpgroup::Products;
 use crate::agents::{Agent, Agents};
 use crate::clock::Knowledge;
@@ -61,6 +62,8 @@ pub(super) struct Warp {
     /// Registers that products under way will write.
     pub busy: Vec<bool>,
     pub products: Products,
+    /// What the warp does in tensor memory.
+    pub tensor: TensorUse,
     /// Registers of a thread, if a `setmaxnreg` said so.
     pub allotment: Option<u32>,
     /// Bulk copies to global memory of each lane: groups that are committed, oldest first, and at the end those that are
@@ -106,6 +109,7 @@ impl Warp {
             touched: vec![true; registers],
             busy: vec![false; registers],
             products: Products::default(),
+            tensor: TensorUse::of(index),
             allotment: None,
             bulk: vec![vec![Group::default()]; LANES],
             bulk_tick: 1,
@@ -248,7 +252,7 @@ impl Warp {
                 (std::array::from_fn(|lane| each(lane).into()), all)
             }
             Operand::Parameter(offset) => ([u64::from(*offset); LANES], all),
-            Operand::Address(base, offset) => {
+            Operand::Address(base, offset) | Operand::Sum(base, offset) => {
                 let (mut values, defined) = self.values(base, around);
                 for value in &mut values {
                     *value = value.wrapping_add(*offset as u64);

@@ -19,14 +19,14 @@ use crate::tensor_map::Swizzle;
 const ROWS: usize = 16;
 
 /// Terms of one product.
-const TERMS: usize = 16;
+pub(super) const TERMS: usize = 16;
 
 /// Elements, and bytes, that lie together whatever the layout.
 const CHUNK: usize = 8;
-const CHUNK_BYTES: usize = 16;
+pub(super) const CHUNK_BYTES: usize = 16;
 
 /// What a register holds that a product under way will write: a NaN.
-const POISON: u64 = 0x7fff_dead;
+pub(super) const POISON: u64 = 0x7fff_dead;
 
 /// A warp's products under way.
 #[derive(Default)]
@@ -63,11 +63,11 @@ struct Product {
 }
 
 /// An operand in shared memory: the addresses of its chunks.
-struct Tile {
+pub(super) struct Tile {
     /// Whether chunks run along the terms.
     along_terms: bool,
     /// Along the terms: two for each row or column. Otherwise: for each term, one for eight rows or columns.
-    chunks: Vec<u64>,
+    pub(super) chunks: Vec<u64>,
 }
 
 impl Products {
@@ -83,11 +83,11 @@ impl Products {
 
 /// A matrix descriptor (PTX ISA, "Matrix descriptor format").
 #[derive(Clone, Copy)]
-struct Descriptor {
-    start: u64,
-    leading: u64,
-    stride: u64,
-    swizzle: Swizzle,
+pub(super) struct Descriptor {
+    pub start: u64,
+    pub leading: u64,
+    pub stride: u64,
+    pub swizzle: Swizzle,
 }
 
 impl Descriptor {
@@ -111,7 +111,7 @@ impl Descriptor {
     }
 
     /// The chunks of some rows or columns (a multiple of eight, from a multiple of eight on).
-    fn tile(self, (first, extent): (usize, usize), along_terms: bool) -> Tile {
+    pub(super) fn tile(self, (first, extent): (usize, usize), along_terms: bool) -> Tile {
         let span = u64::from(self.swizzle.span());
         let per_span = span / CHUNK_BYTES as u64;
         let is_plain = self.swizzle == Swizzle::None;
@@ -326,8 +326,8 @@ impl Block<'_> {
     /// Adds a product to its sums.
     fn compute_product(&self, product: &Product, sums: &mut Sums) {
         let columns = sums.columns;
-        let left = self.decode(product, &product.left, ROWS);
-        let right = self.decode(product, &product.right, columns);
+        let left = self.decode(product.element, &product.left, ROWS);
+        let right = self.decode(product.element, &product.right, columns);
         for (row, sums) in sums.values.chunks_exact_mut(columns).enumerate() {
             for term in (0..TERMS).step_by(4) {
                 let factor = |further: usize| product.sign * left[(term + further) * ROWS + row];
@@ -342,13 +342,13 @@ impl Block<'_> {
     }
 
     /// An operand's elements, term after term.
-    fn decode(&self, product: &Product, tile: &Tile, extent: usize) -> Vec<f32> {
+    pub(super) fn decode(&self, element: Element, tile: &Tile, extent: usize) -> Vec<f32> {
         let mut elements = vec![0.0; TERMS * extent];
         for (number, &address) in tile.chunks.iter().enumerate() {
             let bytes = self.shared.peek(address, CHUNK_BYTES);
             let values: [f32; CHUNK] = std::array::from_fn(|index| {
                 widen(
-                    product.element,
+                    element,
                     u16::from_le_bytes([bytes[2 * index], bytes[2 * index + 1]]),
                 )
             });
@@ -379,7 +379,7 @@ impl Block<'_> {
             .iter()
             .any(|operand| is_busy(warp, operand))
         {
-            let message = "a register of a product under way is used before its wait".to_owned();
+            let message = "a register of an operation under way is used before its wait".to_owned();
             let fault = (FindingKind::InFlight, message);
             self.report(warp, step.instruction, 0, fault);
         }
@@ -390,7 +390,7 @@ fn is_busy(warp: &Warp, operand: &Operand) -> bool {
     match operand {
         Operand::Register(register) => warp.busy[*register as usize],
         Operand::Vector(list) => list.iter().any(|one| is_busy(warp, one)),
-        Operand::Address(base, _) => is_busy(warp, base),
+        Operand::Address(base, _) | Operand::Sum(base, _) => is_busy(warp, base),
         Operand::Tensor(map, place) => {
             is_busy(warp, map) || place.iter().any(|one| is_busy(warp, one))
         }
