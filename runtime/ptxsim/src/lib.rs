@@ -40,17 +40,19 @@
 //! # Ok::<(), raddle_ptxsim::Error>(())
 //! ```
 //!
-//! What is modelled is what Raddle emits for sm_80 and sm_90a:
+//! What is modelled is what Raddle emits for sm_80, sm_90a and sm_100a:
 //!
 //! - integer and single-precision arithmetic, predicates, global and shared memory, `shfl`;
 //! - barriers of a block and of a warp, the named ones too; barriers in shared memory (`mbarrier`);
 //! - `cp.async`; bulk copies of boxes of tensor maps both ways, with every swizzle, zeros for what lies outside, and
 //!   addition of single-precision numbers; bulk groups;
 //! - `ldmatrix`, `mma.sync` of 16-bit elements and of tf32 numbers; `wgmma` of 16-bit elements from shared memory, with every swizzle and both orders;
+//! - tensor memory: taking and giving back of columns, `tcgen05.mma.kind::f16` of 128 rows from shared memory, with every swizzle
+//!   and both orders, `tcgen05.commit`, `ld`, `st`, their waits and the fences; `elect.sync`;
 //! - the generic and the asynchronous proxy with the fences between them; `setmaxnreg` as far as it makes warps wait.
 //!
 //! Anything else is refused with its name and line, never ignored. Approximate functions (`tanh.approx`, `ex2.approx`,
-//! `rcp.approx`) give the correctly rounded value; `mma.sync` adds the exact products and rounds once; `wgmma` rounds to
+//! `rcp.approx`) give the correctly rounded value; `mma.sync` adds the exact products and rounds once; `wgmma` and `tcgen05.mma` round to
 //! single precision after every addition.
 //!
 //! Blocks run side by side and are not checked against each other; there are no clusters. Time is not modelled.

@@ -208,8 +208,8 @@ fn what_is_not_modelled_is_refused_by_name_and_line() {
         what: what.to_owned(),
     };
     assert_eq!(
-        refused("\ntcgen05.wait::ld.sync.aligned;"),
-        unsupported("tcgen05.wait::ld.sync.aligned")
+        refused("\ntcgen05.shift.cta_group::1.down [%r1];"),
+        unsupported("tcgen05.shift.cta_group::1.down")
     );
     assert_eq!(
         refused("\natom.global.add.f32 %r1, [%rd1], 1;"),

@@ -156,8 +156,11 @@ fn said(outcome: &Outcome, seconds: f64) -> Launched {
             (
                 "instructions",
                 format!(
-                    "{} of warps, {} of them mma.sync, {} wgmma",
-                    counters.warp_instructions, counters.matrix_products, counters.group_products
+                    "{} of warps, {} of them mma.sync, {} wgmma, {} tcgen05.mma",
+                    counters.warp_instructions,
+                    counters.matrix_products,
+                    counters.group_products,
+                    counters.tensor_memory_products
                 ),
             ),
             (
