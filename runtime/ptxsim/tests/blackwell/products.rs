@@ -243,7 +243,7 @@ fn products_need_their_fences_waits_and_descriptors() {
         (&constant, &changed(1 << 4), FindingKind::Descriptor),
         (&constant, &changed(1 << 7), FindingKind::Descriptor),
         // More columns than there are.
-        (&constant, &changed(12 << 17), FindingKind::OutOfBounds),
+        (&constant, &changed(20 << 17), FindingKind::OutOfBounds),
         // Another architecture's version, and a swizzle that does not exist.
         (&described, &described_as(1 << 46), FindingKind::Descriptor),
         (&described, &described_as(1 << 61), FindingKind::Descriptor),
