@@ -13,6 +13,7 @@ use super::description::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixOrder, NamedMatrix,
 };
 use super::error::CodegenError;
+use super::math::Math;
 use super::nvptx::LARGEST_GRID;
 use super::parts::Parts;
 
@@ -48,6 +49,8 @@ pub struct ColumnSumSchedule {
     pub leading: u64,
     /// Elements before the first.
     pub offset: u64,
+    /// Whether elements are rounded to tf32 before anything is made of them.
+    pub math: Math,
     /// Neighbouring elements that a lane takes at a time: of a row, or of a line where lines run down the columns and
     /// nothing is made of them.
     pub run: u32,
@@ -137,6 +140,7 @@ impl ColumnSumSchedule {
             columns: matrix.columns,
             leading: matrix.leading(),
             offset: matrix.layout.offset,
+            math: kernel.math,
             run,
             warps,
             block_rows: block_rows as u32,

@@ -230,7 +230,11 @@ impl KernelDescription {
     /// without a product, stay as they are.
     #[must_use]
     pub fn with_math(self, math: Math) -> KernelDescription {
-        let has_choice = self.element == ElementType::F32 && self.op != KernelOp::BiasGradient;
+        let multiplies = !matches!(
+            self.op,
+            KernelOp::BiasGradient | KernelOp::ActivationGradient
+        );
+        let has_choice = self.element == ElementType::F32 && multiplies;
         KernelDescription {
             math: if has_choice { math } else { self.math },
             ..self

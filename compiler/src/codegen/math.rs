@@ -8,10 +8,12 @@
 //! Of the last: with `x = b + s + r`, b being x rounded to tf32 and s being x − b rounded to tf32, |s| ≤ 2⁻¹¹|x|. x − b is
 //! exact and has at most 12 significant bits in units of x's last place, s has 11 of them, so |r| is at most one such
 //! unit: |r| ≤ 2⁻²³|x|. The three products b·b′, b·s′ and s·b′ leave out s·s′, r·x′ and x·r′, which together are at
-//! most (2⁻²² + 2⁻²³ + 2⁻²³)|x·x′| = 4 · 2⁻²³|x·x′|. Kernels add the products of each step of 8 terms from zero, the small ones
-//! first, and add that to the sums so far in single precision, which errs by 2⁻²⁴ of the sum once in 8 terms. The bound
-//! that all kernels keep, 1.2(d + 8) · 2⁻²³ times the sum of magnitudes, leaves 10.8 units for d = 1 and 1.2 more for each
-//! term after it: more than the 4 units that are left out, the few of one step's sum, and d/16 for the sums.
+//! most (2⁻²² + 2⁻²³ + 2⁻²³)|x·x′| = 4 · 2⁻²³|x·x′|. Kernels keep the sum of the b·b′ apart from the sum of the other two, which is
+//! smaller by 2⁻¹⁰, and so are its rounding errors; both are added at the end. The bound that all kernels keep is
+//! 1.2(d + 8) · 2⁻²³ times the sum of the d terms' magnitudes. Tensor cores that align 4 products and the sum so far to the
+//! largest of them, keep one bit more than a number has, and cut off the rest (Fasi, Higham, Mikaitis and Pranesh, "Numerical
+//! behavior of NVIDIA tensor cores", 2021) err by at most 5 · ½ + 1 units of 2⁻²³ in 4 terms, 0.875 d in all. That leaves
+//! more than 9 units, for the 4 that are left out and one for the last addition.
 
 use std::fmt;
 

@@ -108,14 +108,25 @@ impl OperandTile {
         self.copy.chunk_bytes() / self.element.bytes()
     }
 
-    /// The permutation: chunk `q` (of 16 bytes) of line `l` lies at `q ^ ((l >> shift) & mask)`. Linear over XOR in
+    /// The permutation: chunk `q` (of 16 bytes) of line `l` lies at `q ^ (((l >> shift) & mask) << doubled)`. Linear over XOR in
     /// `l`, and unchanged by adding a multiple of 8 to it.
+    ///
+    /// A warp reads eight lines at one chunk; but of words whose lines run along the outer index it reads four lines
+    /// at two neighbouring chunks, which the permutation then leaves neighbours.
     pub const fn swizzle(&self) -> Swizzle {
-        match self.line_bytes / 16 {
-            1 => Swizzle { shift: 0, mask: 0 },
-            2 => Swizzle { shift: 2, mask: 1 },
-            4 => Swizzle { shift: 1, mask: 3 },
-            _ => Swizzle { shift: 0, mask: 7 },
+        let of_words = matches!(self.major, Major::Outer) && self.element.bytes() == 4;
+        let (shift, mask) = match (self.line_bytes / 16, of_words) {
+            (1, _) | (2, true) => (0, 0),
+            (2, false) => (2, 1),
+            (4, false) => (1, 3),
+            (4, true) => (1, 1),
+            (_, false) => (0, 7),
+            (_, true) => (0, 3),
+        };
+        Swizzle {
+            shift,
+            mask,
+            doubled: of_words as u32,
         }
     }
 
@@ -155,12 +166,14 @@ pub struct Swizzle {
     pub shift: u32,
     /// Bits that are kept.
     pub mask: u32,
+    /// How often what is kept is doubled.
+    pub doubled: u32,
 }
 
 impl Swizzle {
     /// What the number of a chunk in this line is XORed with.
     pub const fn of_line(self, line: u32) -> u32 {
-        (line >> self.shift) & self.mask
+        ((line >> self.shift) & self.mask) << self.doubled
     }
 }
 
@@ -318,6 +331,16 @@ const CANDIDATES: &[Candidate] = &[
     Candidate { method: Method::TensorCore, rows: 128, columns: 64, warp_rows: 64, warp_columns: 32, depth: 32, stages: 4, resident: 2, efficiency: 0.75, narrowest: 4, narrowest_with_sums: 4 },
     Candidate { method: Method::TensorCore, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 32, stages: 4, resident: 4, efficiency: 0.55, narrowest: 2, narrowest_with_sums: 2 },
     Candidate { method: Method::TensorCore, rows: 16, columns: 128, warp_rows: 16, warp_columns: 32, depth: 64, stages: 4, resident: 2, efficiency: 0.20, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::Tf32, rows: 128, columns: 256, warp_rows: 64, warp_columns: 64, depth: 16, stages: 4, resident: 1, efficiency: 1.00, narrowest: 4, narrowest_with_sums: 16 },
+    Candidate { method: Method::Tf32, rows: 256, columns: 128, warp_rows: 64, warp_columns: 64, depth: 16, stages: 4, resident: 1, efficiency: 1.00, narrowest: 4, narrowest_with_sums: 16 },
+    Candidate { method: Method::Tf32, rows: 128, columns: 128, warp_rows: 64, warp_columns: 64, depth: 16, stages: 4, resident: 2, efficiency: 0.92, narrowest: 4, narrowest_with_sums: 16 },
+    Candidate { method: Method::Tf32, rows: 64, columns: 128, warp_rows: 32, warp_columns: 64, depth: 16, stages: 4, resident: 3, efficiency: 0.75, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::Tf32, rows: 128, columns: 64, warp_rows: 64, warp_columns: 32, depth: 16, stages: 4, resident: 2, efficiency: 0.75, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::Tf32, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 4, resident: 4, efficiency: 0.55, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::Tf32, rows: 16, columns: 128, warp_rows: 16, warp_columns: 32, depth: 32, stages: 4, resident: 2, efficiency: 0.20, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::ThreeTf32, rows: 128, columns: 128, warp_rows: 64, warp_columns: 32, depth: 16, stages: 4, resident: 1, efficiency: 0.95, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::ThreeTf32, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 4, resident: 3, efficiency: 0.75, narrowest: 4, narrowest_with_sums: 4 },
+    Candidate { method: Method::ThreeTf32, rows: 16, columns: 128, warp_rows: 16, warp_columns: 32, depth: 32, stages: 4, resident: 2, efficiency: 0.25, narrowest: 4, narrowest_with_sums: 4 },
     Candidate { method: Method::MultiplyAdd, rows: 128, columns: 128, warp_rows: 32, warp_columns: 64, depth: 16, stages: 3, resident: 1, efficiency: 0.90, narrowest: 16, narrowest_with_sums: NEVER },
     Candidate { method: Method::MultiplyAdd, rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 4, efficiency: 0.70, narrowest: 4, narrowest_with_sums: 4 },
     Candidate { method: Method::MultiplyAdd, rows: 32, columns: 64, warp_rows: 32, warp_columns: 32, depth: 16, stages: 3, resident: 8, efficiency: 0.55, narrowest: 4, narrowest_with_sums: 4 },

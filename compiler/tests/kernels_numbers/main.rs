@@ -11,6 +11,7 @@ mod hopper;
 mod kernels_layouts;
 mod run;
 mod split;
+mod tf32;
 
 use raddle_compiler::codegen::nvptx::{Architecture, Target, emit_tuned};
 use raddle_compiler::codegen::{

@@ -93,6 +93,13 @@ pub(super) fn store<'c>(
     }
 }
 
+/// The tf32 number nearest to x (of two, the one further from zero), in a register of 32 bits and as a number.
+pub(super) fn as_tf32<'c>(e: &Emitter<'c>, x: FloatValue<'c>) -> (IntValue<'c>, FloatValue<'c>) {
+    let register = e.call_value("llvm.nvvm.f2tf32.rna", &[], &[x.into()]);
+    let number = e.bit_cast(register, e.f32_type());
+    (register.into_int_value(), number.into_float_value())
+}
+
 /// The two 16-bit elements of a word, the one in the low half first.
 pub(super) fn unpack<'c>(
     e: &Emitter<'c>,

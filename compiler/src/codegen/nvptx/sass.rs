@@ -44,7 +44,11 @@ impl Instruction {
     /// Cycles for which the instruction occupies a tensor core.
     fn tensor_cycles(&self) -> u32 {
         match self.family() {
-            "HMMA" if self.operation().contains(".1688.") => HMMA_16816_CYCLES / 2,
+            "HMMA" if self.operation().contains(".1688.") => {
+                let is_tf32 = self.operation().ends_with(".TF32");
+                // As many terms as half an `HMMA.16816`, at half the rate.
+                HMMA_16816_CYCLES / if is_tf32 { 1 } else { 2 }
+            }
             "HMMA" => HMMA_16816_CYCLES,
             "HGMMA" => hgmma_columns(self.operation()).map_or(0, |columns| columns / 2),
             _ => 0,
@@ -123,12 +127,13 @@ impl Sass {
         matrix(&self.instructions)
     }
 
-    /// The loop with the most products among those that contain no other with products; `None` if no loop has any.
+    /// The loop with the most products, and of those the most copies, among the loops that contain no other with products;
+    /// `None` if no loop has any.
     pub fn product_loop(&self) -> Option<ProductLoop> {
         let products = |body: &[Instruction]| matrix(body) * 1000 + count(body, "FFMA");
         self.innermost_loops(|body| products(body) > 0)
             .into_iter()
-            .max_by_key(|body| products(body))
+            .max_by_key(|body| (products(body), count(body, "LDGSTS")))
             .map(|body| ProductLoop {
                 instructions: body.len() as u32,
                 matrix_instructions: matrix(body),

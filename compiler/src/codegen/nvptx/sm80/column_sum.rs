@@ -13,6 +13,7 @@ use crate::codegen::column_sum::{ColumnSumSchedule, DerivativeMap};
 use crate::codegen::contraction::Output;
 use crate::codegen::description::{Activation, ElementType, MatrixOrder};
 use crate::codegen::llvm::Emitter;
+use crate::codegen::math::Math;
 
 /// Emits the body of a kernel with these parameters.
 pub(in super::super) fn emit(
@@ -262,7 +263,13 @@ impl<'c> ColumnSum<'_, 'c> {
             count,
             memory: Memory::Constant,
         };
-        elements::load(e, source, run)
+        let mut values = elements::load(e, source, run);
+        if schedule.math == Math::Tf32 {
+            for value in &mut values {
+                *value = elements::as_tf32(e, *value).1;
+            }
+        }
+        values
     }
 
     /// Where an element of a line lies.

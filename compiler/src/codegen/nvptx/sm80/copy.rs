@@ -8,7 +8,7 @@ use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 
 use crate::codegen::contraction::{Major, Operand};
 use crate::codegen::llvm::Emitter;
-use crate::codegen::tiling::{CopyPath, OperandTile, TileSchedule};
+use crate::codegen::tiling::{CopyPath, OperandTile, Swizzle, TileSchedule};
 
 /// A thread's share of the copies of one operand.
 pub(super) struct TileCopy<'c> {
@@ -226,8 +226,7 @@ impl<'c> TileCopy<'c> {
         let parts = 16 / self.tile.copy.chunk_bytes();
         let wide = e.div_const(chunk, parts);
         let part = e.mul_const(e.rem_const(chunk, parts), self.tile.copy.chunk_bytes());
-        let by_line = e.and_const(e.shr_const(self.line, swizzle.shift), swizzle.mask);
-        let permuted = e.xor(wide, by_line);
+        let permuted = e.xor(wide, permutation(e, swizzle, self.line));
         let base = e.add(
             e.add(tile, e.mul_const(self.line, self.tile.line_bytes)),
             part,
@@ -306,6 +305,16 @@ impl<'c> TileCopy<'c> {
             Major::Outer => by_outer,
         }
     }
+}
+
+/// What the number of a chunk in this line is XORed with.
+pub(super) fn permutation<'c>(
+    e: &Emitter<'c>,
+    swizzle: Swizzle,
+    line: IntValue<'c>,
+) -> IntValue<'c> {
+    let kept = e.and_const(e.shr_const(line, swizzle.shift), swizzle.mask);
+    e.shl_const(kept, swizzle.doubled)
 }
 
 /// Stores what went through registers.

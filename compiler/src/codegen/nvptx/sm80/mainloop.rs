@@ -79,6 +79,11 @@ pub(super) trait Multiplier<'c> {
     /// Adds the products of one step to the sums.
     fn multiply(&self, e: &Emitter<'c>, sums: &mut [FloatValue<'c>], fragments: &Fragments<'c>);
 
+    /// The lane's part of the product, from its sums after the last step.
+    fn finish(&self, _e: &Emitter<'c>, sums: Vec<FloatValue<'c>>) -> Vec<FloatValue<'c>> {
+        sums
+    }
+
     /// How many columns of the warp's tile a lane adds up for the sums over the right operand's depth.
     fn column_sums(&self) -> usize;
 
@@ -173,7 +178,7 @@ impl<'c, M: Multiplier<'c>> MainLoop<'_, 'c, M> {
             state = self.unpack(values);
         }
         Sums {
-            product: state.sums,
+            product: self.multiplier.finish(e, state.sums),
             columns: state.columns,
         }
     }

@@ -10,6 +10,7 @@ mod mainloop;
 pub(super) mod place;
 mod scalar;
 mod tensor;
+mod tf32;
 
 pub(super) use column_sum::emit as emit_column_sum;
 
@@ -28,6 +29,7 @@ use mainloop::{MainLoop, Multiplier};
 use place::Place;
 use scalar::MultiplyAdd;
 use tensor::TensorCore;
+use tf32::Tf32Cores;
 
 /// Emits the body of a matrix product whose parameters are `parameters`, each a pointer to global memory.
 pub(super) fn emit_product(
@@ -47,8 +49,9 @@ pub(super) fn emit_product(
         tiles,
     };
     match schedule.method {
-        Method::TensorCore | Method::Tf32 | Method::ThreeTf32 => {
-            kernel.emit(e, &TensorCore::emit(e, schedule, &kernel.place, tiles))
+        Method::TensorCore => kernel.emit(e, &TensorCore::emit(e, schedule, &kernel.place, tiles)),
+        Method::Tf32 | Method::ThreeTf32 => {
+            kernel.emit(e, &Tf32Cores::emit(e, schedule, &kernel.place, tiles))
         }
         Method::MultiplyAdd => {
             kernel.emit(e, &MultiplyAdd::emit(e, schedule, &kernel.place, tiles))

@@ -8,6 +8,7 @@
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue};
 
+use super::copy::permutation;
 use super::mainloop::{Cell, ColumnSums, Fragments, Multiplier, Side};
 use super::place::Place;
 use crate::codegen::contraction::Major;
@@ -209,10 +210,9 @@ impl<'c> Reader<'c> {
         let (start, permuted) = match tile.major {
             Major::Depth => {
                 let line = e.add(warp_first, lane);
-                let permutation = e.and_const(e.shr_const(line, swizzle.shift), swizzle.mask);
                 (
                     e.add(address, e.mul_const(line, tile.line_bytes)),
-                    permutation,
+                    permutation(e, swizzle, line),
                 )
             }
             Major::Outer => (address, e.xor(e.shr_const(warp_first, 2), lane)),

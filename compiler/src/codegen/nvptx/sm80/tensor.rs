@@ -9,6 +9,7 @@ use inkwell::types::BasicType;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue};
 
 use super::super::elements;
+use super::copy::permutation;
 use super::mainloop::{Cell, ColumnSums, Fragments, Multiplier, Side};
 use super::place::Place;
 use crate::codegen::contraction::Major;
@@ -17,16 +18,16 @@ use crate::codegen::llvm::{Emitter, Space};
 use crate::codegen::tiling::{OperandTile, SLAB_ROWS, TileSchedule};
 
 /// Rows, columns or terms of a block.
-const BLOCK: u32 = 16;
+pub(super) const BLOCK: u32 = 16;
 
 /// Registers that one `ldmatrix.x4` fills.
-const REGISTERS: u32 = 4;
+pub(super) const REGISTERS: u32 = 4;
 
 /// A warp's share of a product on tensor cores.
 pub(super) struct TensorCore<'c> {
     element: ElementType,
-    left: Reader<'c>,
-    right: Reader<'c>,
+    left: MatrixReader<'c>,
+    right: MatrixReader<'c>,
 }
 
 impl<'c> TensorCore<'c> {
@@ -43,7 +44,7 @@ impl<'c> TensorCore<'c> {
                 warp_first,
                 address,
             };
-            Reader::emit(e, side, (tile, extent), &origin)
+            MatrixReader::emit(e, side, (tile, extent), &origin)
         };
         TensorCore {
             element: schedule.left.element,
@@ -101,7 +102,7 @@ impl<'c> Multiplier<'c> for TensorCore<'c> {
     }
 
     fn registers(&self) -> (usize, usize) {
-        let of = |reader: &Reader<'c>| (reader.blocks * REGISTERS) as usize;
+        let of = |reader: &MatrixReader<'c>| (reader.blocks * REGISTERS) as usize;
         (of(&self.left), of(&self.right))
     }
 
@@ -143,61 +144,80 @@ impl<'c> Multiplier<'c> for TensorCore<'c> {
         lane: IntValue<'c>,
         sums: &[FloatValue<'c>],
     ) -> ColumnSums<'c> {
-        // The four lanes of a group hold different terms of the same columns.
-        let whole = |&sum| e.add_exchanged(e.add_exchanged(sum, 1), 2);
-        let first_of_group = e.and_const(lane, 3);
-        ColumnSums {
-            writes: e.compare(IntPredicate::EQ, first_of_group, e.i32(0)),
-            first: e.shr_const(lane, 2),
-            columns: (0..).step_by(8).zip(sums.iter().map(whole)).collect(),
-        }
+        finish_columns(e, lane, sums)
     }
 
     fn lane_origin(&self, e: &Emitter<'c>, lane: IntValue<'c>) -> (IntValue<'c>, IntValue<'c>) {
-        (e.shr_const(lane, 2), e.shl_const(e.and_const(lane, 3), 1))
+        lane_origin(e, lane)
     }
 
     fn cells(&self, slab: u32) -> Vec<Cell> {
-        debug_assert_eq!(BLOCK, SLAB_ROWS, "a slab is one block of rows");
-        let columns = self.right.blocks * 2;
-        let mut cells = Vec::new();
-        for column in 0..columns {
-            for half in 0..2 {
-                cells.push(Cell {
-                    row: half * 8,
-                    column: column * 8,
-                    first: ((slab * columns + column) * 4 + half * 2) as usize,
-                    count: 2,
-                });
-            }
-        }
-        cells
+        cells(slab, self.right.blocks * 2)
     }
 }
 
-/// Reads one operand's blocks from shared memory.
-struct Reader<'c> {
+/// Completes sums over the depth, of blocks of 8 columns: the four lanes of a group hold different terms of the same ones.
+pub(super) fn finish_columns<'c>(
+    e: &Emitter<'c>,
+    lane: IntValue<'c>,
+    sums: &[FloatValue<'c>],
+) -> ColumnSums<'c> {
+    let whole = |&sum| e.add_exchanged(e.add_exchanged(sum, 1), 2);
+    let first_of_group = e.and_const(lane, 3);
+    ColumnSums {
+        writes: e.compare(IntPredicate::EQ, first_of_group, e.i32(0)),
+        first: e.shr_const(lane, 2),
+        columns: (0..).step_by(8).zip(sums.iter().map(whole)).collect(),
+    }
+}
+
+/// A lane's first row and column in an `mma`'s result.
+pub(super) fn lane_origin<'c>(e: &Emitter<'c>, lane: IntValue<'c>) -> (IntValue<'c>, IntValue<'c>) {
+    (e.shr_const(lane, 2), e.shl_const(e.and_const(lane, 3), 1))
+}
+
+/// A lane's sums in a slab of rows, over so many blocks of 8 columns.
+pub(super) fn cells(slab: u32, columns: u32) -> Vec<Cell> {
+    debug_assert_eq!(BLOCK, SLAB_ROWS, "a slab is one block of rows");
+    let mut cells = Vec::new();
+    for column in 0..columns {
+        for half in 0..2 {
+            cells.push(Cell {
+                row: half * 8,
+                column: column * 8,
+                first: ((slab * columns + column) * 4 + half * 2) as usize,
+                count: 2,
+            });
+        }
+    }
+    cells
+}
+
+/// Reads one operand's blocks from shared memory, four registers each.
+pub(super) struct MatrixReader<'c> {
     tile: OperandTile,
-    blocks: u32,
+    pub blocks: u32,
     /// Shared address, in the first stage, of the lane's row of a block whose chunk number is XORed with the index
     /// times two: blocks, or steps, that differ in those bits of the chunk number need addresses of their own.
     bases: Vec<IntValue<'c>>,
 }
 
-struct ReaderOrigin<'c> {
-    lane: IntValue<'c>,
+/// Where a reader stands.
+pub(super) struct ReaderOrigin<'c> {
+    pub lane: IntValue<'c>,
     /// The warp's first row or column.
-    warp_first: IntValue<'c>,
-    address: IntValue<'c>,
+    pub warp_first: IntValue<'c>,
+    /// Shared address of the operand's tile in the first stage.
+    pub address: IntValue<'c>,
 }
 
-impl<'c> Reader<'c> {
-    fn emit(
+impl<'c> MatrixReader<'c> {
+    pub(super) fn emit(
         e: &Emitter<'c>,
         side: Side,
         (tile, extent): (OperandTile, u32),
         origin: &ReaderOrigin<'c>,
-    ) -> Reader<'c> {
+    ) -> MatrixReader<'c> {
         // Lanes 0 to 7, 8 to 15, 16 to 23 and 24 to 31 address the rows of the four 8 × 8 matrices. The order of the
         // registers in `mma` has the second matrix further along the outer index on the left, along the depth on the
         // right.
@@ -218,23 +238,25 @@ impl<'c> Reader<'c> {
                 (line, e.xor(outer_half, e.shr_const(origin.warp_first, 3)))
             }
         };
-        let permuted = e.xor(
-            chunk,
-            e.and_const(e.shr_const(line, swizzle.shift), swizzle.mask),
-        );
+        let permuted = e.xor(chunk, permutation(e, swizzle, line));
         let start = e.add(origin.address, e.mul_const(line, tile.line_bytes));
         let distinct = (tile.line_bytes / 16).min(8) / 2;
         let bases = (0..distinct)
             .map(|index| e.add(start, e.shl_const(e.xor_const(permuted, index * 2), 4)))
             .collect();
-        Reader {
+        MatrixReader {
             tile,
             blocks: extent / BLOCK,
             bases,
         }
     }
 
-    fn read(&self, e: &Emitter<'c>, stage: IntValue<'c>, step: u32) -> Vec<BasicValueEnum<'c>> {
+    pub(super) fn read(
+        &self,
+        e: &Emitter<'c>,
+        stage: IntValue<'c>,
+        step: u32,
+    ) -> Vec<BasicValueEnum<'c>> {
         let transpose = match self.tile.major {
             Major::Depth => "",
             Major::Outer => ".trans",
