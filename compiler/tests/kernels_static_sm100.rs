@@ -1,0 +1,208 @@
+//! What NVIDIA's assembler says about the kernels of sm_100a: none spills, none draws advice, products are started one after the
+//! other with operands that the warp shares, and the main loop issues faster than the tensor cores multiply.
+#![cfg(feature = "llvm")]
+
+mod kernels_layouts;
+
+use raddle_compiler::codegen::nvptx::{
+    Architecture, Plan, Report, Sass, Target, Toolkit, emit_tuned,
+};
+use raddle_compiler::codegen::{
+    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize,
+};
+
+use kernels_layouts::LAYOUTS;
+
+/// Extents that divide into every tile, and extents that leave every edge ragged.
+const REGULAR: (u64, u64, u64) = (4096, 4096, 1024);
+const RAGGED: (u64, u64, u64) = (2040, 2056, 1000);
+/// One stage of depth and less than a tile.
+const SMALL: (u64, u64, u64) = (8, 40, 24);
+
+/// Emits and assembles a kernel, and asserts that it takes no stack, spills nothing, draws no message, and multiplies by
+/// `tcgen05.mma` what TMA brings.
+fn report(kernel: &KernelDescription, tile: Option<TileSize>) -> Report {
+    let ptx = emit_tuned(kernel, Target::of(Architecture::Sm100a), tile)
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
+        .ptx;
+    let toolkit = Toolkit::discover();
+    let cubin = toolkit
+        .assemble(&ptx)
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
+    let printed = toolkit
+        .disassemble(&cubin)
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
+    let sass = Sass::read(&printed).unwrap();
+    let report = Report::from_parts(&ptx, &cubin, &sass);
+    let resources = report.resources;
+    let spilled = resources.spill_store_bytes + resources.spill_load_bytes;
+    assert_eq!(
+        (spilled, resources.stack_bytes),
+        (0, 0),
+        "{kernel:?}\n{report}"
+    );
+    assert!(report.messages.is_empty(), "{kernel:?}\n{report}");
+    assert!(report.occupancy.blocks > 0, "{kernel:?}\n{report}");
+    assert_eq!(
+        report.matrix_instructions,
+        sass.count("UTCHMMA"),
+        "{report}"
+    );
+    // Four for each stage, of which the loop holds one; loads of sums and of tiles.
+    assert_eq!(sass.count("UTCHMMA"), 4, "{report}");
+    assert!(
+        sass.count("LDTM") > 0 && sass.count("UTMALDG") > 0,
+        "{report}"
+    );
+    report
+}
+
+fn forward(
+    element: ElementType,
+    (m, n, k): (u64, u64, u64),
+    (a, b): (MatrixLayout, MatrixLayout),
+) -> KernelDescription {
+    KernelDescription {
+        a,
+        b,
+        bias: Some(element),
+        activation: Activation::GeluErf,
+        auxiliary: true,
+        ..KernelDescription::product(element, m, n, k)
+    }
+}
+
+fn input_gradient(kernel: KernelDescription) -> KernelDescription {
+    KernelDescription {
+        op: KernelOp::InputGradient,
+        bias: None,
+        auxiliary: false,
+        ..kernel
+    }
+}
+
+fn weight_gradient(kernel: KernelDescription) -> KernelDescription {
+    KernelDescription {
+        op: KernelOp::WeightGradient,
+        output: ElementType::F32,
+        bias: Some(ElementType::F32),
+        activation: Activation::None,
+        auxiliary: false,
+        accumulate: true,
+        ..kernel
+    }
+}
+
+/// A tile size, and what is asked of it.
+struct Tile {
+    columns: u32,
+    /// The most stall cycles of the main loop per cycle of the tensor cores.
+    at_most: f64,
+    /// The element types of the ops that are assembled for each layout.
+    elements: &'static [ElementType],
+}
+
+/// Ops over all layouts between them, and one ragged.
+fn check(tile: &Tile) {
+    let Tile {
+        columns,
+        at_most,
+        elements,
+    } = *tile;
+    let size = Some(TileSize { rows: 128, columns });
+    for (index, layouts) in LAYOUTS.into_iter().enumerate() {
+        for (further, &element) in elements.iter().enumerate() {
+            let plain = forward(element, REGULAR, layouts);
+            let kernels = [plain, weight_gradient(plain), input_gradient(plain)];
+            let report = report(&kernels[(index + further) % 3], size);
+            assert!(matches!(report.plan, Plan::TensorMemory(_)), "{report}");
+            let round = report.product_loop.expect("the depth takes many rounds");
+            assert_eq!(round.matrix_instructions, 4, "{report}");
+            // Four products of 128 rows and 16 terms, at 4096 multiply-adds a cycle.
+            assert_eq!(round.tensor_cycles, 4 * columns / 2, "{report}");
+            let ratio = f64::from(round.stall_cycles) / f64::from(round.tensor_cycles);
+            assert!(ratio <= at_most, "{ratio}\n{report}");
+        }
+    }
+    let ragged = forward(elements[0], RAGGED, LAYOUTS[0]);
+    report(&ragged, size);
+}
+
+#[test]
+fn tile_128x256() {
+    check(&Tile {
+        columns: 256,
+        at_most: 0.5,
+        elements: &[ElementType::Bf16, ElementType::F16],
+    });
+}
+
+#[test]
+fn tile_128x128() {
+    check(&Tile {
+        columns: 128,
+        at_most: 0.75,
+        elements: &[ElementType::F16],
+    });
+}
+
+#[test]
+fn tile_128x64() {
+    check(&Tile {
+        columns: 64,
+        at_most: 1.5,
+        elements: &[ElementType::Bf16],
+    });
+}
+
+#[test]
+fn activations_types_and_edges() {
+    let biases = [
+        None,
+        Some(ElementType::F32),
+        Some(ElementType::F16),
+        Some(ElementType::Bf16),
+    ];
+    for (index, activation) in Activation::ALL.into_iter().enumerate() {
+        let element = [ElementType::Bf16, ElementType::F16][index % 2];
+        let layouts = LAYOUTS[index % LAYOUTS.len()];
+        let kernel = KernelDescription {
+            activation,
+            bias: biases[index % biases.len()],
+            output: [element, ElementType::F32][index / 2 % 2],
+            batch: 1 + index as u64 % 2,
+            ..forward(element, [RAGGED, SMALL][index % 2], layouts)
+        };
+        let next = [kernel, input_gradient(kernel)][index % 2];
+        report(&next, None);
+        // Rows of the result that start anywhere.
+        let anywhere = KernelDescription {
+            c: MatrixLayout {
+                leading: Some(4097),
+                ..MatrixLayout::ROW_MAJOR
+            },
+            ..kernel
+        };
+        report(&anywhere, None);
+    }
+}
+
+#[test]
+fn what_goes_the_older_way_is_assembled_too() {
+    for (element, shape, reason) in [
+        (ElementType::Bf16, (512, 512, 513), "16 bytes"),
+        (ElementType::F32, (512, 512, 512), "16-bit elements"),
+    ] {
+        let kernel = forward(element, shape, LAYOUTS[0]);
+        let ptx = emit_tuned(&kernel, Target::of(Architecture::Sm100a), None)
+            .unwrap()
+            .ptx;
+        let report = Report::of(&ptx, &Toolkit::discover()).unwrap();
+        let said = report.to_string();
+        assert!(
+            said.contains("without tcgen05:") && said.contains(reason),
+            "{said}"
+        );
+        assert_eq!(report.resources.spill_store_bytes, 0, "{said}");
+    }
+}
