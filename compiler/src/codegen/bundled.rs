@@ -11,7 +11,7 @@ use raddle_bundle::{Bundle, Class, Function, FunctionKind, Instr, KernelImage, K
 use raddle_dialect::ops::{self, Attributes};
 use raddle_dialect::{DType, TensorType, ops::OpDef};
 
-use super::description::KernelDescription;
+use super::description::{ElementType, KernelDescription};
 use super::error::CodegenError;
 use super::layer::{self, LayerPlan};
 use super::nvptx::Parameters;
@@ -32,8 +32,10 @@ pub struct BundleKernels {
 pub struct KernelWork {
     /// Instructions that kernels compute, as often as they are played.
     pub instructions: u128,
-    /// Multiplications in their products.
-    pub products: u128,
+    /// Multiplications of 16-bit elements, which matrix instructions do.
+    pub matrix_products: u128,
+    /// Multiplications of single-precision elements.
+    pub scalar_products: u128,
 }
 
 /// A kernel that was emitted from a description.
@@ -119,9 +121,13 @@ impl BundleKernels {
             };
             let times = times * ranks(bundle, class);
             work.instructions += times;
-            let launches = self.plans[plan].launches.iter();
-            let flops: u128 = launches.map(|launch| launch.kernel.flops()).sum();
-            work.products += times * (flops / 2);
+            for launch in &self.plans[plan].launches {
+                let products = times * (launch.kernel.flops() / 2);
+                match launch.kernel.element {
+                    ElementType::F32 => work.scalar_products += products,
+                    ElementType::Bf16 | ElementType::F16 => work.matrix_products += products,
+                }
+            }
         }
         work
     }

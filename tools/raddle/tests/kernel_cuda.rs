@@ -1,4 +1,4 @@
-//! `raddle kernel --run cuda` where there is no driver, no GPU, or a driver that cannot do it: one clear message each, and
+//! `raddle kernel --run cuda` and `raddle run --device cuda` where there is no driver, no GPU, or a driver that cannot do it: one clear message each, and
 //! never a panic. A stub stands in for libcuda.
 
 use std::path::Path;
@@ -18,10 +18,17 @@ fn stub(folder: &Path, fault: &str) {
 }
 
 fn run(libraries: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_raddle"))
-        .args([
+    raddle(
+        libraries,
+        &[
             "kernel", "--m", "16", "--n", "16", "--k", "16", "--run", "cuda",
-        ])
+        ],
+    )
+}
+
+fn raddle(libraries: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_raddle"))
+        .args(arguments)
         .env("LD_LIBRARY_PATH", libraries)
         // Without ptxas the PTX goes to the driver, which the stub stands for.
         .env("PATH", "")
@@ -121,4 +128,35 @@ fn a_kernel_that_writes_nothing_is_wrong() {
     );
     assert!(said.contains("256 compared, 256 wrong"), "{said}");
     assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+/// A program on the stub: it is for the stub's architecture, its kernels are launched, and what they should have written is missed.
+#[test]
+fn a_program_whose_kernels_write_nothing_is_wrong() {
+    let folder = tempfile::tempdir().expect("a folder");
+    stub(folder.path(), "WHOLE");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layer.mlir");
+    let arguments = [
+        "run", program, "--device", "cuda", "--steps", "1", "--check",
+    ];
+    let output = raddle(folder.path(), &arguments);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(said.contains("target:      sm_80"), "{said}");
+    assert!(said.contains("128 compared, 128 wrong"), "{said}");
+    assert!(said.contains("first wrong: out[0] at "), "{said}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn a_program_without_a_driver() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("libcuda.so"), "no library").expect("a file");
+    std::fs::write(folder.path().join("libcuda.so.1"), "no library").expect("a file");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layer.mlir");
+    let output = raddle(folder.path(), &["run", program, "--device", "cuda"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(said.contains("there is no NVIDIA driver"), "{said}");
+    assert!(output.stdout.is_empty(), "{output:?}");
 }

@@ -2,7 +2,7 @@
 //!
 //! The input is a two-layer MLP's training step as four ranks of a 2×2 mesh (data and tensor parallel) run it, written by
 //! PaddlePaddle. It is imported, promoted, fused, validated on the reference device, and written back for every rank; its
-//! fused layers come out as PTX.
+//! fused layers come out as PTX, which a simulator runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -103,6 +103,14 @@ impl Demo<'_> {
             .args(["--target", "sm_80", "--ptx-dir"])
             .arg(self.out.join("ptx"));
         self.step("emit the fused layers as PTX, and assemble it", kernels)?;
+
+        let mut play = self.tool("raddle");
+        play.arg("run").arg(&fused);
+        play.args(["--device", "ptxsim", "--steps", "2", "--check"]);
+        self.step(
+            "train on the simulator of a GPU, and check every number of every kernel",
+            play,
+        )?;
 
         let mut compare = self.tool("raddle");
         compare.arg("compare").arg(&imported).arg(&fused);

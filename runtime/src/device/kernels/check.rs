@@ -66,7 +66,11 @@ impl Comparison {
             return;
         }
         self.wrong += 1;
-        self.worst = f64::INFINITY.min(self.worst.max(error / allowed));
+        // What is no number is as wrong as can be.
+        let share = error / allowed;
+        self.worst = self
+            .worst
+            .max(if share.is_nan() { f64::INFINITY } else { share });
         if self.first_wrong.is_none() {
             let what = what();
             self.first_wrong = Some(format!("{what} is {found}, not {expected} ± {allowed}"));

@@ -4,12 +4,13 @@
 //! the layers that no kernel computes, by the reference device, which rounds each result to its type.
 
 mod build;
+mod estimate;
 mod show;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use raddle_bundle::Bundle;
@@ -85,42 +86,41 @@ impl Where {
     }
 }
 
-/// The most multiplications of the reference device that a run takes on: beyond, it would take hours.
-const MOST_PRODUCTS: u128 = 1 << 36;
-
-/// The most multiplications of simulated kernels that a run takes on: beyond, it would take hours.
-const MOST_SIMULATED: u128 = 1 << 36;
-
 /// Plays the program; fails if a kernel is wrong.
 ///
 /// # Errors
 /// Files that cannot be read, programs that cannot be run or would take hours, devices that are not there.
 pub fn run(options: &Options) -> Result<ExitCode> {
+    let without_kernels = options.device == Where::Reference;
+    if without_kernels && (options.check || options.target.is_some()) {
+        eprintln!(
+            "error: --check and --target are about kernels, which the reference device has none of; choose --device ptxsim or cuda"
+        );
+        return Ok(ExitCode::from(2));
+    }
     let Some(mut loaded) = build::load(&options.file, options.device.kernels())? else {
         return Ok(ExitCode::FAILURE);
     };
-    let steps = options.steps as u128;
-    let twice = 1 + u128::from(options.check);
-    refuse_long(
-        loaded.products * steps * twice,
-        MOST_PRODUCTS,
-        "the reference device",
-    )?;
     let mut launcher: Option<Box<dyn Launcher>> = None;
-    let mut instructions = 0;
     let mut target = None;
+    let work = loaded.kernels.work(&loaded.bundle);
+    estimate::refuse_long(options, loaded.products, work)?;
     if let Some(device) = options.device.kernels() {
-        let work = loaded.kernels.work(&loaded.bundle);
-        if device == Device::Ptxsim {
-            refuse_long(work.products * steps, MOST_SIMULATED, "the simulator")?;
+        if loaded.kernels.layers() + loaded.kernels.refused() == 0 {
+            eprintln!(
+                "note: the program has no fused linear layers for kernels; `raddle-opt --fuse-linear` makes them"
+            );
         }
         let opened = device.open(options.simulation, options.seed)?;
         let chosen = build::target(options, &*opened)?;
         build::emit(&mut loaded, device, chosen)?;
-        instructions = work.instructions * steps;
         launcher = Some(opened);
         target = Some(chosen);
     }
+    let instructions = match target {
+        Some(_) => work.instructions * options.steps as u128,
+        None => 0,
+    };
     let bundle = loaded.bundle;
     let program = Program::load(&bundle)?;
     let check = if options.check {
@@ -160,15 +160,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-fn refuse_long(products: u128, most: u128, whose: &str) -> Result<()> {
-    if products <= most {
-        return Ok(());
-    }
-    bail!(
-        "{whose} would have {products} multiplications to do, which takes hours; run fewer --steps, or a smaller program"
-    );
 }
 
 /// Progress on a terminal.

@@ -22,11 +22,17 @@ pub(super) struct Losses {
 impl Losses {
     pub fn of(returned: &[Vec<Returned>]) -> Self {
         let losses: Vec<f64> = super::losses(returned).collect();
+        // Where one is no number, neither is the lowest or the highest.
+        let nan = losses.iter().copied().find(|loss| loss.is_nan());
+        let of = |fold: fn(f64, f64) -> f64| {
+            let all = losses.iter().copied().reduce(fold);
+            nan.or(all).unwrap_or(f64::NAN)
+        };
         Self {
             count: losses.len(),
             mean: losses.iter().sum::<f64>() / losses.len() as f64,
-            lowest: losses.iter().copied().fold(f64::INFINITY, f64::min),
-            highest: losses.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            lowest: of(f64::min),
+            highest: of(f64::max),
         }
     }
 }
@@ -77,10 +83,13 @@ impl Outcome<'_> {
         let kernels = self.kernels(player);
         let width = kernels.keys().map(|name| name.len()).max().unwrap_or(0);
         let width = width.max("kernel".len());
-        text += &format!(
-            "\n{:<width$} {:>10} {:>12}\n",
-            "kernel", "launches", "us each"
-        );
+        text.push('\n');
+        if !kernels.is_empty() {
+            text += &format!(
+                "{:<width$} {:>10} {:>12}\n",
+                "kernel", "launches", "us each"
+            );
+        }
         for (name, tally) in &kernels {
             let each = match tally.kernel_us {
                 0.0 => "-".to_owned(),
@@ -89,7 +98,7 @@ impl Outcome<'_> {
             text += &format!("{name:<width$} {:>10} {each:>12}\n", tally.launches);
         }
         let mut fact = |name: &str, what: String| {
-            text += &format!("{:<12}{what}\n", format!("{name}:"));
+            text += &format!("{:<13}{what}\n", format!("{name}:"));
         };
         fact("target", target.architecture().name().to_owned());
         let (layers, refused) = (self.layers, self.refused);
