@@ -200,11 +200,15 @@ fn every_form_of_a_layer_has_kernels() {
 }
 
 #[test]
-fn every_form_of_a_layer_has_kernels_of_warpgroups() {
-    check(
-        Form::all().filter(|form| form.dtype != "f32"),
-        Architecture::Sm90a,
-    );
+fn forms_have_kernels_of_warpgroups() {
+    let forms = Form::all().filter(|form| form.dtype == "f16");
+    check(forms, Architecture::Sm90a);
+}
+
+#[test]
+fn forms_have_kernels_with_tensor_memory() {
+    let forms = Form::all().filter(|form| form.dtype == "bf16");
+    check(forms, Architecture::Sm100a);
 }
 
 /// The comparison bites: a kernel that gets its inputs the wrong way round is found.
