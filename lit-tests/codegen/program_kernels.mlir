@@ -4,13 +4,20 @@
 // REQUIRES: ptxas
 // RUN: raddle kernel --program %s --target sm_80 2>%t.err | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WARNING < %t.err
+// RUN: raddle kernel --program %s --math tf32 2>%t.err | FileCheck %s --check-prefix=TF32
 
 // CHECK:      fused_linear_f32_gelu_8x32x16_bias_f32_aux: {{[0-9]+}} registers, {{[0-9]+}} bytes of shared memory, 0 bytes spilled, 1 x 64 threads, 2 uses
 // CHECK-NEXT: dx_bf16_relu_64x32x128: {{[0-9]+}} registers, {{[0-9]+}} bytes of shared memory, 0 bytes spilled, {{.*}} 1 use
 // CHECK-NEXT: dw_bf16_none_64x32x128_bias_f32_to_f32_accumulate: {{[0-9]+}} registers, {{.*}} 0 bytes spilled, {{.*}} 1 use
 // CHECK-NOT:  fused_linear
 
-// WARNING: program_kernels.mlir:26:8: warning: no GPU kernel computes this layer: elements of x are f64; kernels take bf16, f16 and f32 {{\[W0901\]}}
+// With --math, layers in f32 are computed as tf32; others stay as they are.
+//
+// TF32:      fused_linear_tf32_gelu_8x32x16_bias_f32_aux: {{[0-9]+}} registers, {{.*}} 2 uses
+// TF32-NEXT: dx_bf16_relu_64x32x128: {{.*}} 1 use
+// TF32-NEXT: dw_bf16_none_64x32x128_bias_f32_to_f32_accumulate: {{.*}} 1 use
+
+// WARNING: program_kernels.mlir:33:8: warning: no GPU kernel computes this layer: elements of x are f64; kernels take bf16, f16 and f32 {{\[W0901\]}}
 
 func.func @step(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>, %y: tensor<64x128xbf16>,
                 %v: tensor<128x32xbf16>, %d: tensor<64x32xbf16>, %acc: tensor<128x32xf32>, %z: tensor<8x16xf64>,

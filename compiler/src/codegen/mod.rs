@@ -13,6 +13,7 @@
 //! feature `llvm`; everything before it, and reading what NVIDIA's tools say about a kernel, does not.
 
 pub mod bundled;
+mod candidates;
 pub mod column_sum;
 pub mod contraction;
 pub mod depth_shares;

@@ -12,6 +12,7 @@ mod kernels_layouts;
 mod run;
 mod split;
 mod tf32;
+mod whole;
 
 use raddle_compiler::codegen::nvptx::{Architecture, Target, emit_tuned};
 use raddle_compiler::codegen::{

@@ -30,11 +30,12 @@ fn emit(kernel: &KernelDescription, architecture: Architecture) -> Ptx {
 #[test]
 fn every_shape_and_layout() {
     for (index, shape) in SHAPES.into_iter().enumerate() {
-        for layout in 0..LAYOUTS.len() {
+        // Each shape with half of the layouts, each of which comes with both ways to multiply.
+        for layout in [index % 2, index % 2 + 2] {
             let activation = Activation::ALL[(index + layout) % Activation::ALL.len()];
             let kernel = KernelDescription {
                 activation,
-                ..tf32(MATHS[(index + layout) % 2], shape, layout)
+                ..tf32(MATHS[(index / 2 + layout / 2) % 2], shape, layout)
             };
             check(&kernel, None);
         }
@@ -160,18 +161,16 @@ fn batches() {
 #[test]
 fn hopper_names_the_path() {
     let toolkit = Toolkit::discover();
-    for (index, math) in MATHS.into_iter().enumerate() {
-        for layout in 0..LAYOUTS.len() {
-            let kernel = tf32(math, SHAPES[(index + layout) % 5], layout);
-            let ptx = emit(&kernel, Architecture::Sm90a);
-            let method = [Method::Tf32, Method::ThreeTf32][index];
-            assert!(matches!(ptx.plan, Plan::Product(plan) if plan.method == method));
-            check_emitted(&kernel, &ptx);
-            if layout == 1 {
-                let report = Report::of(&ptx, &toolkit).unwrap().to_string();
-                assert!(report.contains("mma.sync m16n8k8 on tf32"), "{report}");
-                assert!(report.contains("without warpgroups:"), "{report}");
-            }
+    for layout in 0..LAYOUTS.len() {
+        let kernel = tf32(MATHS[layout % 2], SHAPES[layout + 1], layout);
+        let ptx = emit(&kernel, Architecture::Sm90a);
+        let method = [Method::Tf32, Method::ThreeTf32][layout % 2];
+        assert!(matches!(ptx.plan, Plan::Product(plan) if plan.method == method));
+        check_emitted(&kernel, &ptx);
+        if layout == 1 {
+            let report = Report::of(&ptx, &toolkit).unwrap().to_string();
+            assert!(report.contains("mma.sync m16n8k8 on tf32"), "{report}");
+            assert!(report.contains("without warpgroups:"), "{report}");
         }
     }
 }

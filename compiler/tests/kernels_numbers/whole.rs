@@ -1,0 +1,91 @@
+//! The whole product of variants and shapes, on every path.
+
+use raddle_compiler::codegen::nvptx::{Architecture, Target, emit_tuned};
+use raddle_compiler::codegen::{Activation, ElementType, KernelDescription, KernelOp, Math};
+
+use super::hopper::{self, check_emitted};
+use super::{LAYOUTS, SHAPES, forward};
+
+/// Every op, activation, layout and shape with each other, on both paths, for one type of the inputs:
+/// `cargo xtask kernels --full` runs it for each.
+fn check_whole_product(element: ElementType, math: Math) {
+    for (m, n, k) in hopper::SHAPES.into_iter().chain(SHAPES) {
+        for (layout, (a, b)) in LAYOUTS.into_iter().enumerate() {
+            for activation in Activation::ALL {
+                for output in [element, ElementType::F32] {
+                    let forward = KernelDescription {
+                        activation,
+                        output,
+                        math,
+                        ..forward(element, (m, n, k), layout)
+                    };
+                    let input_gradient = KernelDescription {
+                        op: KernelOp::InputGradient,
+                        bias: None,
+                        auxiliary: false,
+                        ..forward
+                    };
+                    check_everywhere(&forward);
+                    check_everywhere(&input_gradient);
+                }
+            }
+            for accumulate in [false, true] {
+                for bias in [None, Some(ElementType::F32)] {
+                    check_everywhere(&KernelDescription {
+                        op: KernelOp::WeightGradient,
+                        math,
+                        output: ElementType::F32,
+                        a,
+                        b,
+                        bias,
+                        accumulate,
+                        ..KernelDescription::product(element, m, n, k)
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes long"]
+fn the_whole_product_bf16() {
+    check_whole_product(ElementType::Bf16, Math::Full);
+}
+
+#[test]
+#[ignore = "takes long"]
+fn the_whole_product_f16() {
+    check_whole_product(ElementType::F16, Math::Full);
+}
+
+#[test]
+#[ignore = "takes long"]
+fn the_whole_product_f32() {
+    check_whole_product(ElementType::F32, Math::Full);
+}
+
+#[test]
+#[ignore = "takes long"]
+fn the_whole_product_tf32() {
+    check_whole_product(ElementType::F32, Math::Tf32);
+}
+
+#[test]
+#[ignore = "takes long"]
+fn the_whole_product_3xtf32() {
+    check_whole_product(ElementType::F32, Math::ThreeTf32);
+}
+
+fn check_everywhere(kernel: &KernelDescription) {
+    for architecture in [
+        Architecture::Sm80,
+        Architecture::Sm90a,
+        Architecture::Sm100a,
+    ] {
+        let ptx = emit_tuned(kernel, Target::of(architecture), None)
+            .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
+            .ptx;
+        check_emitted(kernel, &ptx);
+    }
+}
