@@ -50,6 +50,8 @@ pub enum FindingKind {
     TensorMemory,
     /// A descriptor has bits that the instruction does not take. The block ends there.
     Descriptor,
+    /// Shared memory of a block that has ended, or may have, is used by another block of the cluster. The block ends there.
+    Ended,
     /// An instruction that a whole warp must execute together was reached by a part of it. The block ends there.
     Divergence,
 }
@@ -66,6 +68,7 @@ impl FindingKind {
                 | FindingKind::Barrier
                 | FindingKind::TensorMemory
                 | FindingKind::Descriptor
+                | FindingKind::Ended
         )
     }
 
@@ -79,6 +82,7 @@ impl FindingKind {
             FindingKind::Fence => "missing fence",
             FindingKind::Barrier => "barrier",
             FindingKind::Deadlock => "deadlock",
+            FindingKind::Ended => "ended",
             FindingKind::Unrounded => "not rounded",
             FindingKind::TensorMemory => "tensor memory",
             FindingKind::Descriptor => "descriptor",

@@ -41,6 +41,11 @@ pub(crate) enum Special {
     Threads,
     Block,
     Blocks,
+    /// The cluster, how many there are, the block's place in it, and how many it has.
+    Cluster,
+    Clusters,
+    Rank,
+    Ranks,
     Lane,
     Warp,
     /// The second and third index of a thread or block: launches have one dimension.
@@ -172,6 +177,8 @@ pub(crate) enum Space {
     Parameter,
     Global,
     Shared,
+    /// Shared memory of any block of the cluster: the address says whose.
+    Cluster,
     /// Global or shared: the address says which.
     Generic,
 }
@@ -183,7 +190,7 @@ impl Space {
     /// The space that an address lies in.
     pub(crate) fn of(self, address: u64) -> Space {
         match self {
-            Space::Generic if address < SHARED_END => Space::Shared,
+            Space::Generic if address < SHARED_END => Space::Cluster,
             Space::Generic => Space::Global,
             space => space,
         }
@@ -320,6 +327,19 @@ pub(crate) enum Operation {
     BlockBarrier,
     /// `bar.arrive`
     ArriveAtBarrier,
+    /// `barrier.cluster.arrive`
+    ArriveAtCluster {
+        releases: bool,
+        aligned: bool,
+    },
+    /// `barrier.cluster.wait`
+    WaitForCluster {
+        aligned: bool,
+    },
+    /// `mapa`
+    MapAddress,
+    /// `getctarank`
+    RankOfAddress,
     WarpBarrier,
     /// `cvta.param`
     ParameterAddress,
@@ -341,6 +361,8 @@ pub(crate) enum Operation {
     /// `cp.async.bulk.tensor` from global to shared memory.
     LoadTensor {
         rank: u8,
+        /// Whether it comes to all blocks of a mask.
+        multicast: bool,
     },
     /// `cp.async.bulk.tensor` or `cp.reduce.async.bulk.tensor` from shared to global memory.
     StoreTensor {
@@ -393,6 +415,8 @@ impl Operation {
                 | Operation::MultiplyMatrix(_)
                 | Operation::MultiplyTf32
                 | Operation::ArriveAtBarrier
+                | Operation::ArriveAtCluster { aligned: true, .. }
+                | Operation::WaitForCluster { aligned: true }
                 | Operation::FenceProducts
                 | Operation::CommitProducts
                 | Operation::WaitProducts

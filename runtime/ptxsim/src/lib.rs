@@ -74,5 +74,5 @@ pub use error::Error;
 pub use finding::{Finding, FindingKind, Place};
 pub use memory::{Memory, Pointer};
 pub use parse::{Kernel, Module};
-pub use run::{Argument, Counters, Delivery, Launch, Outcome};
+pub use run::{Argument, Counters, Delivery, Launch, Outcome, Residency};
 pub use tensor_map::{Swizzle, TensorMap};

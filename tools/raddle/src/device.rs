@@ -33,6 +33,10 @@ pub struct Simulation {
     /// When asynchronous copies arrive, on the simulator.
     #[arg(long, value_enum, default_value_t = Delivery::Adversarial)]
     pub delivery: Delivery,
+    /// Multiprocessors of the simulated device: blocks that they do not hold at a time start when others have ended. Left
+    /// out, as many as an A100, H100 or B200 has.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub sms: Option<u32>,
 }
 
 impl Device {
@@ -48,6 +52,7 @@ impl Device {
                     Delivery::Adversarial => ptxsim::Delivery::Late,
                 },
                 seed,
+                multiprocessors: simulation.sms,
             })),
             Device::Cuda => Box::new(CudaLauncher::open(0)?),
         })

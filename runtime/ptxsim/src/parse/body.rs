@@ -337,6 +337,14 @@ fn special(word: &str) -> Option<Special> {
         "%ntid.x" => Special::Threads,
         "%ctaid.x" => Special::Block,
         "%nctaid.x" => Special::Blocks,
+        "%clusterid.x" => Special::Cluster,
+        "%nclusterid.x" => Special::Clusters,
+        "%cluster_ctaid.x" | "%cluster_ctarank" => Special::Rank,
+        "%cluster_nctaid.x" | "%cluster_nctarank" => Special::Ranks,
+        "%clusterid.y" | "%clusterid.z" | "%cluster_ctaid.y" | "%cluster_ctaid.z" => Special::Zero,
+        "%nclusterid.y" | "%nclusterid.z" | "%cluster_nctaid.y" | "%cluster_nctaid.z" => {
+            Special::One
+        }
         "%laneid" => Special::Lane,
         "%warpid" => Special::Warp,
         "%tid.y" | "%tid.z" | "%ctaid.y" | "%ctaid.z" => Special::Zero,

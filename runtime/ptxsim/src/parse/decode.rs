@@ -1,7 +1,6 @@
 //! The name of an instruction to what it does.
 
-use super::strong;
-use super::tcgen05;
+use super::{cluster, strong, tcgen05};
 use crate::instruction::{
     Atomic, Binary, Comparison, Conversion, Element, Kind, Operand, Operation, Space, Type, Unary,
 };
@@ -12,7 +11,7 @@ pub(super) fn operation(name: &str) -> Option<Operation> {
     if let Some(operation) = asynchronous(&parts) {
         return Some(operation);
     }
-    if let Some(operation) = strong::operation(&parts) {
+    if let Some(operation) = strong::operation(&parts).or_else(|| cluster::operation(&parts)) {
         return Some(operation);
     }
     let last = Type::parse(parts.last()?);
@@ -22,13 +21,16 @@ pub(super) fn operation(name: &str) -> Option<Operation> {
         ["st", "global", _] | ["st", "global", "v2" | "v4", _] => {
             Some(Operation::Store(Space::Global, last?))
         }
-        ["st", "shared", _] | ["st", "shared", "v2" | "v4", _] => {
+        ["st", "shared" | "shared::cta", _] | ["st", "shared" | "shared::cta", "v2" | "v4", _] => {
             Some(Operation::Store(Space::Shared, last?))
         }
-        // Addresses of shared memory are the same numbers in every space.
-        ["cvta", "to", "global" | "shared::cluster", "u64"] | ["cvta", "shared", "u64"] => {
-            Some(Operation::Move(last?))
+        ["st", "shared::cluster", _] | ["st", "shared::cluster", "v2" | "v4", _] => {
+            Some(Operation::Store(Space::Cluster, last?))
         }
+        ["st", _] | ["st", "v2" | "v4", _] => Some(Operation::Store(Space::Generic, last?)),
+        // Addresses of shared memory are the same numbers in every space.
+        ["cvta", "to", "global" | "shared" | "shared::cluster", "u64"]
+        | ["cvta", "shared" | "shared::cluster" | "global", "u64"] => Some(Operation::Move(last?)),
         ["cvta", "param", "u64"] => Some(Operation::ParameterAddress),
         ["cvt", rest @ ..] => conversion(rest).map(Operation::Convert),
         ["setp", comparison, _] => {
@@ -96,19 +98,20 @@ fn asynchronous(parts: &[&str]) -> Option<Operation> {
     Some(match parts {
         ["prefetch", .., "tensormap"] => Operation::Hint,
         ["mbarrier", "init", "shared" | "shared::cta", "b64"] => Operation::InitialiseBarrier,
-        ["mbarrier", "arrive", rest @ ..] => match rest {
-            ["shared" | "shared::cta", "b64"]
-            | ["release", "cta", "shared" | "shared::cta", "b64"] => Operation::Arrive,
-            ["expect_tx", "shared" | "shared::cta", "b64"]
-            | [
-                "expect_tx",
-                "release",
-                "cta",
-                "shared" | "shared::cta",
-                "b64",
-            ] => Operation::Expect { arrives: true },
-            _ => return None,
-        },
+        ["mbarrier", "arrive", rest @ ..] => {
+            let (operation, rest) = match rest {
+                ["expect_tx", rest @ ..] => (Operation::Expect { arrives: true }, rest),
+                rest => (Operation::Arrive, rest),
+            };
+            let rest = match rest {
+                ["release", "cta" | "cluster", rest @ ..] => rest,
+                rest => rest,
+            };
+            match rest {
+                ["shared" | "shared::cta" | "shared::cluster", "b64"] => operation,
+                _ => return None,
+            }
+        }
         [
             "mbarrier",
             "expect_tx",
@@ -121,6 +124,15 @@ fn asynchronous(parts: &[&str]) -> Option<Operation> {
             "mbarrier",
             "try_wait" | "test_wait",
             "parity",
+            "shared" | "shared::cta",
+            "b64",
+        ]
+        | [
+            "mbarrier",
+            "try_wait" | "test_wait",
+            "parity",
+            "acquire",
+            "cta" | "cluster",
             "shared" | "shared::cta",
             "b64",
         ] => Operation::TryWait,
@@ -150,6 +162,33 @@ fn asynchronous(parts: &[&str]) -> Option<Operation> {
             "mbarrier::complete_tx::bytes",
         ] => Operation::LoadTensor {
             rank: tensor_rank(rank)?,
+            multicast: false,
+        },
+        [
+            "cp",
+            "async",
+            "bulk",
+            "tensor",
+            rank,
+            "shared::cluster",
+            "global",
+            "tile",
+            "mbarrier::complete_tx::bytes",
+            "multicast::cluster",
+        ]
+        | [
+            "cp",
+            "async",
+            "bulk",
+            "tensor",
+            rank,
+            "shared::cluster",
+            "global",
+            "mbarrier::complete_tx::bytes",
+            "multicast::cluster",
+        ] => Operation::LoadTensor {
+            rank: tensor_rank(rank)?,
+            multicast: true,
         },
         [
             "cp",
@@ -261,7 +300,11 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
         | Operation::FenceProxy
         | Operation::CommitBulk
         | Operation::FenceProducts
+        | Operation::ArriveAtCluster { .. }
+        | Operation::WaitForCluster { .. }
         | Operation::CommitProducts => 0..=0,
+        Operation::RankOfAddress => 2..=2,
+        Operation::MapAddress => 3..=3,
         Operation::Branch
         | Operation::WarpBarrier
         | Operation::WaitCopies
@@ -276,7 +319,13 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
         | Operation::StoreTensor { .. } => 2..=2,
         Operation::Expect { arrives: false } => 2..=2,
         Operation::Arrive => 2..=3,
-        Operation::Expect { arrives: true } | Operation::LoadTensor { .. } => 3..=3,
+        Operation::Expect { arrives: true } => 3..=3,
+        Operation::LoadTensor {
+            multicast: false, ..
+        } => 3..=3,
+        Operation::LoadTensor {
+            multicast: true, ..
+        } => 4..=4,
         Operation::TryWait => 3..=4,
         Operation::MultiplyGroup { .. } => 8..=8,
         Operation::Move(_)
@@ -346,7 +395,7 @@ pub(super) fn check(operation: Operation, operands: &[Operand]) -> Result<(), St
         Operation::Arrive | Operation::Expect { arrives: true } | Operation::TryWait => {
             is_address(1)
         }
-        Operation::LoadTensor { rank } => {
+        Operation::LoadTensor { rank, .. } => {
             is_address(0) && is_tensor(&operands[1], rank) && is_address(2)
         }
         Operation::StoreTensor { rank, .. } => is_tensor(&operands[0], rank) && is_address(1),
@@ -391,7 +440,9 @@ fn load(rest: &[&str]) -> Option<Space> {
         ["global"] | ["global", "nc"] | ["global", "v2" | "v4"] | ["global", "nc", "v2" | "v4"] => {
             Some(Space::Global)
         }
-        ["shared"] | ["shared", "v2" | "v4"] => Some(Space::Shared),
+        ["shared" | "shared::cta"] | ["shared" | "shared::cta", "v2" | "v4"] => Some(Space::Shared),
+        ["shared::cluster"] | ["shared::cluster", "v2" | "v4"] => Some(Space::Cluster),
+        [] | ["v2" | "v4"] => Some(Space::Generic),
         _ => None,
     }
 }

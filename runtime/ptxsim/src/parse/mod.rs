@@ -1,6 +1,7 @@
 //! PTX text to instructions.
 
 mod body;
+mod cluster;
 mod decode;
 mod lexer;
 mod strong;
@@ -31,6 +32,11 @@ pub struct Kernel {
     pub(crate) required_threads: Option<u32>,
     /// Blocks that the kernel says shall share a multiprocessor, and registers that it says a thread has at most.
     pub(crate) resident: Option<u32>,
+    /// Threads that a launch has at most, and blocks of a cluster that it must have, if the kernel says.
+    pub(crate) most_threads: Option<u32>,
+    pub(crate) required_cluster: Option<u32>,
+    /// What the module is for, such as `sm_90a`.
+    pub(crate) target: String,
     pub(crate) most_registers: Option<u32>,
 }
 
@@ -55,10 +61,15 @@ impl Module {
         let mut lexer = Lexer::new(text)?;
         let mut shared: HashMap<String, u32> = HashMap::new();
         let mut static_shared_bytes = 0;
-        let mut kernels = Vec::new();
+        let mut kernels: Vec<Kernel> = Vec::new();
+        let mut target = String::new();
         while let Some(directive) = lexer.next_word() {
             match directive.as_str() {
-                ".version" | ".target" | ".address_size" => lexer.skip_line(),
+                ".version" | ".address_size" => lexer.skip_line(),
+                ".target" => {
+                    target = lexer.word()?;
+                    lexer.skip_line();
+                }
                 ".visible" | ".extern" | ".weak" => {}
                 ".shared" => {
                     body::shared_variable(&mut lexer, &mut shared, &mut static_shared_bytes)?;
@@ -68,7 +79,12 @@ impl Module {
             }
         }
         match lexer.peek() {
-            None => Ok(Module { kernels }),
+            None => {
+                for kernel in &mut kernels {
+                    kernel.target.clone_from(&target);
+                }
+                Ok(Module { kernels })
+            }
             Some(_) => Err(lexer.error("expected a directive")),
         }
     }
@@ -106,23 +122,17 @@ fn entry(
     let parameters = parameters(lexer)?;
     let mut required_threads = None;
     let (mut resident, mut most_registers) = (None, None);
+    let (mut most_threads, mut required_cluster) = (None, None);
     while let Some(directive) = lexer.next_word() {
         match directive.as_str() {
             ".reqntid" => {
-                let mut threads = lexer.number()?;
-                while lexer.take(',') {
-                    threads *= lexer.number()?;
-                }
-                required_threads = Some(threads as u32);
+                required_threads = Some(product(lexer)?);
             }
             ".minnctapersm" => resident = Some(lexer.number()? as u32),
             ".maxnreg" => most_registers = Some(lexer.number()? as u32),
-            ".maxntid" => {
-                lexer.number()?;
-                while lexer.take(',') {
-                    lexer.number()?;
-                }
-            }
+            ".maxntid" => most_threads = Some(product(lexer)?),
+            ".reqnctapercluster" => required_cluster = Some(product(lexer)?),
+            ".explicitcluster" => {}
             other => return Err(lexer.unsupported(other)),
         }
     }
@@ -135,8 +145,20 @@ fn entry(
         static_shared_bytes: *static_shared_bytes,
         required_threads,
         resident,
+        most_threads,
+        required_cluster,
+        target: String::new(),
         most_registers,
     })
+}
+
+/// Up to three numbers with commas between them: their product.
+fn product(lexer: &mut Lexer) -> Result<u32, Error> {
+    let mut product = lexer.number()?;
+    while lexer.take(',') {
+        product = product.saturating_mul(lexer.number()?);
+    }
+    u32::try_from(product).map_err(|_| lexer.error("such a number does not exist"))
 }
 
 /// `(.param .u64 .ptr .global .align 16 a, …)`

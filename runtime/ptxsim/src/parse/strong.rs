@@ -133,6 +133,7 @@ fn space_of(parts: &[&str]) -> Option<Space> {
         [] => Some(Space::Generic),
         ["global"] => Some(Space::Global),
         ["shared" | "shared::cta"] => Some(Space::Shared),
+        ["shared::cluster"] => Some(Space::Cluster),
         _ => None,
     }
 }

@@ -25,7 +25,7 @@ impl Block<'_> {
                     let mut bytes = [0u8; 16];
                     let place = (space, addresses[lane], lane);
                     let into = &mut bytes[..size];
-                    let loaded = self.load(warp, &mut window, place, into, &mut faults);
+                    let loaded = self.load((warp, step), &mut window, place, into, &mut faults);
                     self.report_all(warp, step, lane, &mut faults);
                     if let Err(fault) = loaded {
                         return self.report(warp, step.instruction, lane, fault);
@@ -55,7 +55,13 @@ impl Block<'_> {
                         chunk.copy_from_slice(&value[lane].to_le_bytes()[..count]);
                     }
                     let place = (space, addresses[lane], lane);
-                    let stored = self.store(warp, &mut window, place, &bytes[..size], &mut faults);
+                    let stored = self.store(
+                        (warp, step),
+                        &mut window,
+                        place,
+                        &bytes[..size],
+                        &mut faults,
+                    );
                     self.report_all(warp, step, lane, &mut faults);
                     if let Err(fault) = stored {
                         return self.report(warp, step.instruction, lane, fault);
@@ -69,7 +75,7 @@ impl Block<'_> {
     /// Reads bytes. Faults that do not keep them from being read are added to `faults`.
     fn load(
         &mut self,
-        warp: &Warp,
+        (warp, step): (&Warp, &Step<'_>),
         window: &mut Window<'_>,
         (space, address, lane): (Space, u64, usize),
         bytes: &mut [u8],
@@ -79,6 +85,13 @@ impl Block<'_> {
         match space.of(address) {
             Space::Global | Space::Generic => window.read(warp.user(lane), address, bytes, faults),
             Space::Shared => self.shared.read(warp.user(lane), address, bytes, faults),
+            Space::Cluster => {
+                let (rank, address) = self.find_shared(address)?;
+                self.visit(warp, step, (rank, lane))?;
+                self.at(rank, |home| {
+                    home.shared.read(warp.user(lane), address, bytes, faults)
+                })
+            }
             Space::Parameter => {
                 let start = address as usize;
                 let source = self.parameters.get(start..start + bytes.len());
@@ -91,7 +104,7 @@ impl Block<'_> {
 
     fn store(
         &mut self,
-        warp: &Warp,
+        (warp, step): (&Warp, &Step<'_>),
         window: &mut Window<'_>,
         (space, address, lane): (Space, u64, usize),
         bytes: &[u8],
@@ -100,6 +113,13 @@ impl Block<'_> {
         check_alignment(address, bytes.len())?;
         match space.of(address) {
             Space::Global | Space::Generic => window.write(warp.user(lane), address, bytes, faults),
+            Space::Cluster => {
+                let (rank, address) = self.find_shared(address)?;
+                self.visit(warp, step, (rank, lane))?;
+                self.at(rank, |home| {
+                    home.shared.write(warp.user(lane), address, bytes, faults)
+                })
+            }
             Space::Shared | Space::Parameter => {
                 self.shared.write(warp.user(lane), address, bytes, faults)
             }

@@ -66,7 +66,7 @@ impl Block<'_> {
         }
         let mut values = [0; LANES];
         for lane in each(step.lanes) {
-            let one = Use {
+            let mut one = Use {
                 lane,
                 space: space.of(addresses[lane]),
                 address: addresses[lane],
@@ -74,7 +74,13 @@ impl Block<'_> {
                 strength,
             };
             let inputs = [inputs[0][lane], inputs[1][lane]];
-            match self.use_by_lane(warp, memory, step, &one, inputs) {
+            let rank = self.own_of(warp, step, &mut one);
+            let used = rank.and_then(|rank| {
+                self.at(rank, |home| {
+                    home.use_by_lane(warp, memory, step, &one, inputs)
+                })
+            });
+            match used {
                 Ok(value) => values[lane] = value,
                 Err(fault) => return self.report(warp, step.instruction, lane, fault),
             }
@@ -83,12 +89,23 @@ impl Block<'_> {
             warp.set(&operands[0], step.lanes, &values);
         }
         let what = match space.of(addresses[step.lanes.trailing_zeros() as usize % LANES]) {
-            Space::Shared => "shared memory".to_owned(),
+            Space::Shared | Space::Cluster => "shared memory".to_owned(),
             _ => "global memory".to_owned(),
         };
         let first = step.lanes.trailing_zeros() as usize % LANES;
         let message = format!("{what} at {:#x} to change", addresses[first]);
         warp.asks_again = Some((step.instruction.line, message));
+    }
+
+    /// The block whose shared memory a use is of, with its address there.
+    fn own_of(&mut self, warp: &Warp, step: &Step<'_>, one: &mut Use) -> Result<u32, Fault> {
+        if one.space != Space::Cluster {
+            return Ok(self.rank);
+        }
+        let (rank, address) = self.find_shared(one.address)?;
+        self.visit(warp, step, (rank, one.lane))?;
+        (one.space, one.address) = (Space::Shared, address);
+        Ok(rank)
     }
 
     /// What was there before.
@@ -123,7 +140,7 @@ impl Block<'_> {
 
         let here = (warp.cluster, warp.rank);
         let key = match one.space {
-            Space::Shared => one.address | u64::from(warp.rank) << 32,
+            Space::Shared => one.address | u64::from(self.rank) << 32,
             _ => one.address,
         };
         let reads = !matches!(operation, Operation::StrongStore { .. });

@@ -87,14 +87,18 @@ impl Block<'_> {
 
     /// Lets those go on whose barrier everyone has reached.
     pub(super) fn settle_named(&mut self, warps: &mut [Warp]) {
-        let alive = warps.iter().filter(|warp| !warp.has_returned()).count() as u32;
+        let rank = self.rank;
+        let alive = warps
+            .iter()
+            .filter(|warp| warp.rank == rank && !warp.has_returned());
+        let alive = alive.count() as u32;
         for (name, barrier) in self.named.iter_mut().enumerate() {
             let expected = barrier.expected.unwrap_or(alive * LANES as u32);
             if barrier.arrived == 0 || barrier.arrived < expected {
                 continue;
             }
             for warp in warps.iter_mut() {
-                if warp.waits_at == Some(name) {
+                if warp.rank == rank && warp.waits_at == Some(name) {
                     warp.waits_at = None;
                     warp.knowledge.join(&barrier.gathered);
                     self.changes += 1;
@@ -242,6 +246,26 @@ impl Block<'_> {
 
     /// Some arrivals at a barrier, and bytes that it shall wait for.
     fn arrive(
+        &mut self,
+        warp: &mut Warp,
+        step: &Step<'_>,
+        (address, lane): (u64, usize),
+        counts: (u32, u32),
+    ) {
+        let found = self.find_shared(address);
+        let visited = found.and_then(|(rank, address)| {
+            self.visit(warp, step, (rank, lane))?;
+            Ok((rank, address))
+        });
+        match visited {
+            Ok((rank, address)) => self.at(rank, |home| {
+                home.arrive_here(warp, step, (address, lane), counts);
+            }),
+            Err(fault) => self.report(warp, step.instruction, lane, fault),
+        }
+    }
+
+    fn arrive_here(
         &mut self,
         warp: &mut Warp,
         step: &Step<'_>,

@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::barrier::{Barrier, NamedBarrier};
+use super::cluster::{Away, ClusterBarrier, Visits};
 use super::order::Order;
 use super::step::{Step, lanes_where};
 use super::tensor::Load;
 use super::tensor_memory::Memory;
 use super::warp::{LANES, RETURNED, Surroundings, Warp, each};
-use super::{Counters, Delivery, Launch, Outcome};
+use super::{Counters, Delivery, Launch, Outcome, Residency};
 use crate::agents::Agents;
 use crate::clock::Part;
 use crate::finding::{Finding, FindingKind};
@@ -41,14 +42,21 @@ pub(super) struct Block<'k> {
     pub(super) parameters: &'k [u8],
     pub(super) delivery: Delivery,
     pub(super) around: Surroundings,
-    /// The cluster's number.
+    /// The cluster's number, and the place in it of the block at home.
     pub(super) cluster: u32,
+    pub(super) rank: u32,
     pub(super) agents: Agents,
     pub(super) shared: Shared,
     pub(super) named: Vec<NamedBarrier>,
     pub(super) barriers: Vec<Barrier>,
     /// Registers that `setmaxnreg` has given back and not taken.
     pub(super) free_registers: u32,
+    /// Who else has used its shared memory.
+    pub(super) visits: Visits,
+    /// The same of the other blocks.
+    pub(super) away: Vec<Away>,
+    pub(super) has_ended: Vec<bool>,
+    pub(super) cluster_barrier: ClusterBarrier,
     pub(super) counters: Counters,
     /// Tensor maps by their place among the parameters.
     pub(super) maps: &'k HashMap<u32, TensorMap>,
@@ -90,6 +98,7 @@ pub(super) enum Pause {
 /// What all blocks of a launch share.
 pub(super) struct Shape<'k> {
     pub kernel: &'k Kernel,
+    pub residency: Residency,
     pub launch: &'k Launch,
     pub parameters: &'k [u8],
     pub maps: &'k HashMap<u32, TensorMap>,
@@ -103,26 +112,40 @@ impl<'k> Block<'k> {
             .saturating_add(launch.shared_bytes);
         let agents = Agents {
             threads: launch.threads,
-            ranks: 1,
+            ranks: launch.cluster,
         };
         let count = launch.threads / LANES as u32;
-        let warps =
-            (0..count).map(|index| Warp::new((cluster, agents), (0, index), kernel.registers));
+        let ranks = if launch.cluster == 1 {
+            0
+        } else {
+            launch.cluster
+        };
+        let warps = (0..launch.cluster * count).map(|number| {
+            let place = (number / count, number % count);
+            Warp::new((cluster, agents), place, kernel.registers)
+        });
         Block {
             kernel,
             parameters: shape.parameters,
             delivery: launch.delivery,
             around: Surroundings {
-                block: cluster,
+                block: cluster * launch.cluster,
                 blocks: launch.blocks,
                 threads: launch.threads,
             },
             cluster,
+            rank: 0,
             agents,
             shared: Shared::new(shared_bytes),
             named: vec![NamedBarrier::default(); NAMED_BARRIERS],
             barriers: Vec::new(),
             free_registers: 0,
+            visits: Visits::new(),
+            away: (0..ranks)
+                .map(|_| Away::new(shared_bytes, NAMED_BARRIERS))
+                .collect(),
+            has_ended: vec![false; launch.cluster as usize],
+            cluster_barrier: ClusterBarrier::default(),
             counters: Counters::default(),
             maps: shape.maps,
             loads: Vec::new(),
@@ -154,6 +177,7 @@ impl<'k> Block<'k> {
         Outcome {
             findings: self.findings,
             counters: self.counters,
+            ..Outcome::default()
         }
     }
 
@@ -169,12 +193,20 @@ impl<'k> Block<'k> {
             for &index in &order {
                 let warp = &mut warps[index];
                 if warp.can_go_on() && !self.is_over() {
+                    self.enter(warp.rank);
                     self.run_warp(warp, memory);
                 }
                 returned += usize::from(warps[index].has_returned());
             }
             // Everyone may have arrived; those who have returned are not waited for.
-            self.settle_named(warps);
+            for rank in 0..self.agents.ranks {
+                self.enter(rank);
+                self.settle_named(warps);
+            }
+            if self.agents.ranks > 1 {
+                self.settle_cluster(warps);
+                self.settle_ends(warps);
+            }
             if returned == warps.len() {
                 break;
             }
@@ -198,6 +230,7 @@ impl<'k> Block<'k> {
             }
         }
         if !self.is_over() {
+            self.settle_ends(warps);
             self.finish_stores(warps, memory);
             self.finish_tensor_memory(warps);
         }
@@ -236,6 +269,7 @@ impl<'k> Block<'k> {
         let before = self.changes;
         for warp in &mut warps {
             if std::mem::take(&mut warp.is_meeting) && !self.is_over() {
+                self.enter(warp.rank);
                 let mut meeting = 0;
                 self.advance(warp, memory, &mut meeting);
             }

@@ -5,7 +5,9 @@ mod arithmetic;
 mod atomic;
 mod barrier;
 mod block;
+mod cluster;
 mod matrix;
+mod occupancy;
 mod order;
 mod registers;
 mod report;
@@ -24,6 +26,7 @@ use std::ops::AddAssign;
 
 use crate::error::Error;
 use crate::finding::Finding;
+use crate::instruction::Operation;
 use crate::memory::{Memory, Pointer};
 use crate::parse::Kernel;
 use crate::tensor_map::TensorMap;
@@ -72,6 +75,14 @@ pub struct Launch {
     pub arguments: Vec<Argument>,
     /// When asynchronous copies arrive.
     pub delivery: Delivery,
+    /// Blocks of a cluster: neighbours that use each other's shared memory.
+    pub cluster: u32,
+    /// Multiprocessors of the device; `None` for what an A100, H100 or B200 has, by the module's target. Blocks beyond those
+    /// that they hold start when others have ended.
+    pub multiprocessors: Option<u32>,
+    /// Registers of a thread, as far as they are known and the kernel does not say itself: they decide how many blocks a
+    /// multiprocessor holds.
+    pub registers: Option<u32>,
     /// Decides the order in which blocks start, the warps of a block take turns, and blocks that hear of each other are
     /// heard; 0 keeps all in the order of their numbers.
     pub seed: u64,
@@ -85,6 +96,9 @@ impl Default for Launch {
             shared_bytes: 0,
             arguments: Vec::new(),
             delivery: Delivery::default(),
+            cluster: 1,
+            multiprocessors: None,
+            registers: None,
             seed: 0,
         }
     }
@@ -97,6 +111,21 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// What was counted.
     pub counters: Counters,
+    /// How many blocks were resident at a time.
+    pub residency: Residency,
+}
+
+/// How many blocks are resident at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Residency {
+    /// Multiprocessors of the device.
+    pub multiprocessors: u32,
+    /// Blocks that a multiprocessor holds at a time.
+    pub blocks: u32,
+    /// What a multiprocessor has no more of for another block.
+    pub limit: &'static str,
+    /// Clusters that the device holds at a time.
+    pub clusters: u32,
 }
 
 impl Outcome {
@@ -171,9 +200,19 @@ impl Kernel {
                 "{threads} threads in a block; the kernel requires {required}"
             )));
         }
+        let residency = occupancy::residency(self, launch)?;
+        let mut uses_tensor_memory = self.instructions.iter().map(|one| one.operation);
+        if launch.cluster > 1
+            && uses_tensor_memory.any(|one| matches!(one, Operation::TensorMemory(_)))
+        {
+            return Err(Error::Launch(
+                "tensor memory in clusters of several blocks is not modelled".to_owned(),
+            ));
+        }
         let (parameters, maps) = self.lay_out(&launch.arguments)?;
         let shape = Shape {
             kernel: self,
+            residency,
             launch,
             parameters: &parameters,
             maps: &maps,

@@ -50,7 +50,7 @@ impl Block<'_> {
 impl Kernel {
     /// Registers that a thread has at the start, if the kernel bounds them: by a number, or by the blocks that shall share
     /// the 65536 of a multiprocessor.
-    fn registers_at_entry(&self) -> Option<u32> {
+    pub(super) fn registers_at_entry(&self) -> Option<u32> {
         self.most_registers.or_else(|| {
             let (threads, blocks) = (self.required_threads?, self.resident?);
             let each = 65536 / (threads * blocks).max(1);

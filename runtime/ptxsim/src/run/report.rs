@@ -72,20 +72,32 @@ impl Block<'_> {
                 (None, Some(name)) => (self.line_before(warp), format!("named barrier {name}")),
                 (None, None) => (self.line_before(warp), "nothing".to_owned()),
             };
-            first = first.or(Some((line, warp.thread(0))));
+            first = first.or(Some((line, warp.thread(0), warp.rank)));
+            let of = match self.agents.ranks {
+                1 => String::new(),
+                ranks => format!(" of block {}", self.cluster * ranks + warp.rank),
+            };
             waits.push(format!(
-                "warp {} waits for {what} (line {line})",
+                "warp {}{of} waits for {what} (line {line})",
                 warp.index
             ));
         }
-        for barrier in &self.barriers {
-            waits.push(format!(
-                "the barrier at {} {}",
-                barrier.address(),
-                barrier.state()
-            ));
+        let (line, thread, rank) = first.unwrap_or((0, 0, 0));
+        for rank in 0..self.agents.ranks {
+            self.enter(rank);
+            let of = match self.agents.ranks {
+                1 => String::new(),
+                _ => format!(" of block {}", self.around.block),
+            };
+            for barrier in &self.barriers {
+                waits.push(format!(
+                    "the barrier at {}{of} {}",
+                    barrier.address(),
+                    barrier.state()
+                ));
+            }
         }
-        let (line, thread) = first.unwrap_or((0, 0));
+        self.enter(rank);
         if !why.is_empty() {
             waits.push(why.to_owned());
         }

@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 
 use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 
-use super::Outcome;
 use super::block::{Block, POLITE, Pause, RESIGNED, Shape};
 use super::order::Order;
+use super::{Outcome, Residency};
 use crate::finding::FindingKind;
 use crate::global::OpenMemory;
 use crate::instruction::Instruction;
@@ -44,7 +44,8 @@ pub(super) fn run(shape: &Shape<'_>, memory: &mut Memory) -> Outcome {
 
 fn run_once(shape: &Shape<'_>, memory: &OpenMemory, (apart, beside): (bool, bool)) -> Outcome {
     let mut order = Order::of(shape.launch.seed);
-    let mut numbers: Vec<u32> = (0..shape.launch.blocks).collect();
+    let clusters = shape.launch.blocks / shape.launch.cluster;
+    let mut numbers: Vec<u32> = (0..clusters).collect();
     order.shuffle(&mut numbers);
     let mut rounds = Rounds {
         shape,
@@ -53,7 +54,10 @@ fn run_once(shape: &Shape<'_>, memory: &OpenMemory, (apart, beside): (bool, bool
         waiting: numbers.into(),
         resident: Vec::new(),
         // Clusters that never hear of each other do not wait for each other either.
-        most: if apart { usize::MAX } else { 1024 },
+        most: match apart {
+            true => usize::MAX,
+            false => shape.residency.clusters as usize,
+        },
         idle: 0,
         outcomes: Vec::new(),
     };
@@ -62,7 +66,10 @@ fn run_once(shape: &Shape<'_>, memory: &OpenMemory, (apart, beside): (bool, bool
         rounds.meet();
     }
     rounds.outcomes.sort_by_key(|(number, _)| *number);
-    let mut whole = Outcome::default();
+    let mut whole = Outcome {
+        residency: shape.residency,
+        ..Outcome::default()
+    };
     for (_, outcome) in rounds.outcomes {
         whole.add(outcome);
     }
@@ -141,14 +148,33 @@ impl Rounds<'_> {
         }
         if self.idle >= RESIGNED {
             self.resident.sort_by_key(|one| one.number);
+            let why = self.why_others_wait();
             for block in self
                 .resident
                 .iter_mut()
                 .filter_map(|one| one.block.as_mut())
             {
-                block.give_up("");
+                block.give_up(&why);
             }
         }
+    }
+
+    /// Why others have not even started, if there are any.
+    fn why_others_wait(&self) -> String {
+        if self.waiting.is_empty() {
+            return String::new();
+        }
+        let Residency {
+            multiprocessors,
+            blocks,
+            limit,
+            ..
+        } = self.shape.residency;
+        format!(
+            "{} of {} blocks have not started: {multiprocessors} multiprocessors hold {blocks} each, by their {limit}",
+            self.waiting.len() as u32 * self.shape.launch.cluster,
+            self.shape.launch.blocks
+        )
     }
 
     /// Takes note of the clusters that have come to their end.

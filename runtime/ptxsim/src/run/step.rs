@@ -57,6 +57,11 @@ impl Block<'_> {
                 }
             }
             Operation::BlockBarrier | Operation::ArriveAtBarrier => self.arrive_named(warp, step),
+            Operation::ArriveAtCluster { releases, .. } => {
+                self.arrive_at_cluster(warp, step, releases);
+            }
+            Operation::WaitForCluster { .. } => self.wait_for_cluster(warp, step),
+            Operation::MapAddress | Operation::RankOfAddress => self.map_address(warp, step),
             Operation::WarpBarrier => warp.synchronise(),
             Operation::Hint => {}
             Operation::InitialiseBarrier

@@ -28,10 +28,12 @@ pub(super) struct Load {
     map: u32,
     place: Vec<i64>,
     shared: u64,
+    /// The block of the cluster to whose shared memory it goes.
+    pub(super) rank: u32,
     /// The number of the barrier that it completes.
     barrier: usize,
-    line: u32,
-    thread: u32,
+    pub(super) line: u32,
+    pub(super) thread: u32,
     /// Who started it, when, and what it knew.
     agent: Agent,
     tick: u32,
@@ -67,21 +69,28 @@ impl Block<'_> {
     pub(super) fn copy_tensor(&mut self, warp: &mut Warp, memory: &OpenMemory, step: &Step<'_>) {
         let operands = &step.instruction.operands;
         match step.instruction.operation {
-            Operation::LoadTensor { .. } => {
+            Operation::LoadTensor { multicast, .. } => {
+                let masks = match multicast {
+                    true => Some(self.read(warp, step, &operands[3])),
+                    false => None,
+                };
                 let shared = self.read(warp, step, &operands[0]);
                 let barriers = self.read(warp, step, &operands[2]);
                 let (maps, places) = self.read_tensor(warp, step, &operands[1]);
                 for lane in each(step.lanes) {
                     let place = places.iter().map(|index| index[lane] as i32 as i64);
                     let target = (maps[lane], place.collect());
+                    let mask = masks.map(|masks| masks[lane] as u16);
+                    let (shared, barrier) = (shared[lane], barriers[lane]);
                     let started =
-                        self.start_load(warp, step, lane, target, (shared[lane], barriers[lane]));
+                        self.start_loads((warp, step, lane), mask, &target, (shared, barrier));
                     match started {
-                        Ok(Some(load)) if self.delivery == Delivery::Eager => {
-                            self.finish_load(memory, &load);
+                        Ok(loads) if self.delivery == Delivery::Eager => {
+                            for load in &loads {
+                                self.finish_load(memory, load);
+                            }
                         }
-                        Ok(Some(load)) => self.loads.push(load),
-                        Ok(None) => return,
+                        Ok(loads) => self.loads.extend(loads),
                         Err(fault) => return self.report(warp, step.instruction, lane, fault),
                     }
                 }
@@ -174,6 +183,39 @@ impl Block<'_> {
         Ok((place, map.box_bytes()))
     }
 
+    /// Starts a load to one block, or to the same places in each block of a mask.
+    fn start_loads(
+        &mut self,
+        (warp, step, lane): (&Warp, &Step<'_>, usize),
+        mask: Option<u16>,
+        target: &(u64, Vec<i64>),
+        (shared, barrier): (u64, u64),
+    ) -> Result<Vec<Load>, Fault> {
+        let (rank, shared) = self.find_shared(shared)?;
+        let (completed, barrier) = self.find_shared(barrier)?;
+        if rank != completed {
+            let message = "a copy to one block's shared memory completes another's barrier";
+            return Err((FindingKind::Barrier, message.to_owned()));
+        }
+        let ranks = mask.map_or(1 << rank, u32::from);
+        if ranks >> self.agents.ranks != 0 {
+            let message = format!(
+                "a copy to the blocks {ranks:#x} of a cluster of {}",
+                self.agents.ranks
+            );
+            return Err((FindingKind::OutOfBounds, message));
+        }
+        let mut loads = Vec::new();
+        for rank in each(ranks).map(|rank| rank as u32) {
+            self.check_running(rank)?;
+            let started = self.at(rank, |home| {
+                home.start_load(warp, step, lane, target.clone(), (shared, barrier))
+            });
+            loads.extend(started?.map(|load| Load { rank, ..load }));
+        }
+        Ok(loads)
+    }
+
     fn start_load(
         &mut self,
         warp: &Warp,
@@ -200,6 +242,7 @@ impl Block<'_> {
             map,
             place,
             shared,
+            rank: self.rank,
             barrier,
             line: step.instruction.line,
             thread: warp.thread(lane),
@@ -211,6 +254,10 @@ impl Block<'_> {
 
     /// Lets a load arrive.
     pub(super) fn finish_load(&mut self, memory: &OpenMemory, load: &Load) {
+        self.at(load.rank, |home| home.finish_load_here(memory, load));
+    }
+
+    fn finish_load_here(&mut self, memory: &OpenMemory, load: &Load) {
         let maps = self.maps;
         let Some(map) = maps.get(&load.map) else {
             return;
@@ -388,6 +435,7 @@ impl Block<'_> {
     /// is a fault.
     pub(super) fn finish_stores(&mut self, warps: &mut [Warp], memory: &OpenMemory) {
         for warp in warps {
+            self.enter(warp.rank);
             for lane in 0..LANES {
                 let groups = std::mem::take(&mut warp.bulk[lane]);
                 for group in groups.into_iter().filter(|group| !group.is_read) {

@@ -40,6 +40,9 @@ pub(super) struct Warp {
     pub registers: Vec<[u64; LANES]>,
     /// For each register, the lanes that have a value in it.
     pub defined: Vec<u32>,
+    /// Lanes that have arrived at the cluster's barrier in its present phase, and the phase that each lane waits for.
+    pub at_cluster: u32,
+    pub cluster_phases: [u32; LANES],
     /// The named barrier that the warp waits at.
     pub waits_at: Option<usize>,
     /// Whether the next instruction is one that other clusters can hear of.
@@ -97,6 +100,8 @@ impl Warp {
             places: [0; LANES],
             registers: vec![[0; LANES]; registers],
             defined: vec![0; registers],
+            at_cluster: 0,
+            cluster_phases: [0; LANES],
             waits_at: None,
             is_meeting: false,
             asking: 0,
@@ -244,6 +249,10 @@ impl Warp {
                     Special::Threads => around.threads,
                     Special::Block => around.block,
                     Special::Blocks => around.blocks,
+                    Special::Cluster => self.cluster,
+                    Special::Clusters => around.blocks / self.agents.ranks,
+                    Special::Rank => self.rank,
+                    Special::Ranks => self.agents.ranks,
                     Special::Lane => lane as u32,
                     Special::Warp => self.index,
                     Special::Zero => 0,

@@ -15,8 +15,10 @@ pub use raddle_ptxsim::Delivery;
 pub struct Options {
     /// When asynchronous copies arrive.
     pub delivery: Delivery,
-    /// Decides the order in which warps take turns.
+    /// Decides the order in which blocks start and warps take turns.
     pub seed: u64,
+    /// Multiprocessors of the device; `None` for what a usual one of the kernel's target has.
+    pub multiprocessors: Option<u32>,
 }
 
 /// The simulator with its memory and the kernels that it has read.
@@ -114,6 +116,7 @@ impl Launcher for PtxsimLauncher {
             arguments: pointers.chain(maps).collect(),
             delivery: self.options.delivery,
             seed: self.options.seed,
+            multiprocessors: self.options.multiprocessors,
             ..Launch::default()
         };
         let entry = loaded.module.kernel(&loaded.entry);
@@ -171,6 +174,15 @@ fn said(outcome: &Outcome, seconds: f64) -> Launched {
                 ),
             ),
             ("TMA copies", counters.tensor_copies.to_string()),
+            (
+                "resident",
+                format!(
+                    "{} blocks on each of {} multiprocessors, by their {}",
+                    outcome.residency.blocks,
+                    outcome.residency.multiprocessors,
+                    outcome.residency.limit
+                ),
+            ),
             ("simulated in", format!("{seconds:.3} s")),
         ],
         findings: outcome.findings.iter().map(ToString::to_string).collect(),

@@ -33,6 +33,10 @@ pub struct Run {
     /// When asynchronous copies arrive, on the simulator.
     #[arg(long, value_enum, default_value_t = Delivery::Adversarial, requires = "run")]
     pub delivery: Delivery,
+    /// Multiprocessors of the simulated device: blocks that they do not hold at a time start when others have ended. Left
+    /// out, as many as an A100, H100 or B200 has.
+    #[arg(long, value_name = "N", requires = "run", value_parser = clap::value_parser!(u32).range(1..))]
+    sms: Option<u32>,
     /// Decides the inputs, and on the simulator the order in which warps take turns.
     #[arg(long, default_value_t = 0, requires = "run")]
     seed: u64,
@@ -60,6 +64,7 @@ pub fn run(ptx: &Ptx, device: Device, options: &Run) -> anyhow::Result<ExitCode>
     let inputs = Inputs::random(kernel, options.seed);
     let simulation = Simulation {
         delivery: options.delivery,
+        sms: options.sms,
     };
     let mut launcher = device.open(simulation, options.seed)?;
     let played = play(&mut *launcher, ptx, &device.image(ptx)?, &inputs)?;
