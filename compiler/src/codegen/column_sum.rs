@@ -68,11 +68,8 @@ pub struct ColumnSumSchedule {
     pub parts: Parts,
 }
 
-/// Warps of a block that only adds up: enough to hide the latency of one load each.
-const WARPS: u32 = 16;
-
-/// Warps of a block that also computes derivatives, which take registers.
-const MAP_WARPS: u32 = 8;
+/// Warps of a block. Two blocks leave a thread 128 registers for loads under way and derivatives.
+const WARPS: u32 = 8;
 
 /// Rounds of a block's warps below which rows are not shared any further: a part of the sums costs about as much.
 const FEWEST_ROUNDS: u64 = 64;
@@ -105,7 +102,7 @@ impl ColumnSumSchedule {
         });
         let order = matrix.layout.order;
         let run = run(kernel, map.as_ref());
-        let warps = if map.is_some() { MAP_WARPS } else { WARPS };
+        let warps = WARPS;
         let walks_lines = map.is_none() && order == MatrixOrder::ColumnMajor;
         let (block_columns, round_rows) = if walks_lines {
             (warps, 32 * run)

@@ -147,24 +147,30 @@ impl Place<'_> {
         });
     }
 
-    /// Writes sums of columns, rounded once, or hands them on where others have parts of them too.
+    /// Writes sums of columns so many after the thread's first, rounded once, or hands them on where others have parts of
+    /// them too.
     pub(super) fn finish_columns<'c>(
         &self,
         e: &Emitter<'c>,
         crew: &Crew<'c>,
         columns: &Columns<'c>,
-        sums: &[(IntValue<'c>, FloatValue<'c>)],
+        sums: &[(u32, FloatValue<'c>)],
     ) {
         let first = e.mul_const(columns.tile, self.parts.tile_columns);
         if !self.parts.splits_columns() {
-            for &(column, sum) in sums {
-                let column = e.add(first, column);
-                let inside = e.compare(IntPredicate::ULT, column, e.i32(columns.extent));
-                let writes = match columns.holds {
-                    Some(holds) => e.and(holds, inside),
-                    None => inside,
-                };
-                e.when(writes, |e| self.write_column(e, columns, (column, sum)));
+            let first = e.add(first, columns.first);
+            let write = |e: &Emitter<'c>| {
+                for &(further, sum) in sums {
+                    let column = e.add_const(first, further);
+                    let inside = e.compare(IntPredicate::ULT, column, e.i32(columns.extent));
+                    e.when(inside, |e| {
+                        self.write_column(e, columns.element, (first, further), sum);
+                    });
+                }
+            };
+            match columns.holds {
+                Some(holds) => e.when(holds, write),
+                None => write(e),
             }
             return;
         }
@@ -173,12 +179,15 @@ impl Place<'_> {
         let workspace = e.offset(workspace, e.i64(self.parts.columns_start() * 4));
         let workspace = e.offset(workspace, e.shl_const(e.widen(first), 2));
         let own = e.offset(workspace, e.mul(e.widen(columns.part), e.i64(stride)));
-        for &(column, sum) in sums {
-            let place = e.offset(own, e.shl_const(e.widen(column), 2));
-            match columns.holds {
-                Some(holds) => e.when(holds, |e| e.store(place, sum, 4)),
-                None => e.store(place, sum, 4),
+        let own = e.offset(own, e.shl_const(e.widen(columns.first), 2));
+        let write = |e: &Emitter<'c>| {
+            for &(further, sum) in sums {
+                e.store(e.offset(own, e.i64(u64::from(further) * 4)), sum, 4);
             }
+        };
+        match columns.holds {
+            Some(holds) => e.when(holds, write),
+            None => write(e),
         }
         let counter = e.add_const(columns.tile, self.parts.column_counters_start());
         let parts = self.parts.column_parts.unwrap_or(1);
@@ -192,7 +201,7 @@ impl Place<'_> {
                 e.when(e.and(inside, of_tile), |e| {
                     let start = e.offset(workspace, e.shl_const(e.widen(within), 2));
                     let sum = add_up(e, start, (parts, stride));
-                    self.write_column(e, columns, (column, sum));
+                    self.write_column(e, columns.element, (column, 0), sum);
                 });
             }
         });
@@ -201,12 +210,15 @@ impl Place<'_> {
     fn write_column<'c>(
         &self,
         e: &Emitter<'c>,
-        columns: &Columns<'c>,
-        (column, sum): (IntValue<'c>, FloatValue<'c>),
+        element: ElementType,
+        (first, further): (IntValue<'c>, u32),
+        sum: FloatValue<'c>,
     ) {
-        let bytes = e.mul(e.widen(column), e.i64(columns.element.bytes().into()));
-        let pointer = e.offset(self.pointer(e, Parameter::BiasGradient), bytes);
-        elements::store(e, pointer, columns.element, &[sum]);
+        let bytes = u64::from(element.bytes());
+        let pointer = self.pointer(e, Parameter::BiasGradient);
+        let pointer = e.offset(pointer, e.mul(e.widen(first), e.i64(bytes)));
+        let pointer = e.offset(pointer, e.i64(u64::from(further) * bytes));
+        elements::store(e, pointer, element, &[sum]);
     }
 }
 
@@ -214,6 +226,8 @@ impl Place<'_> {
 pub(super) struct Columns<'c> {
     /// The number of their tile.
     pub tile: IntValue<'c>,
+    /// The thread's first column within the tile.
+    pub first: IntValue<'c>,
     /// The number of the part that the sums are.
     pub part: IntValue<'c>,
     /// Whether the thread has any.

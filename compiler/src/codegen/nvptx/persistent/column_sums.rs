@@ -182,10 +182,10 @@ impl<'c> Sums<'_, 'c> {
 
     /// Writes the sums of a tile's columns.
     fn write(&self, e: &Emitter<'c>, tile: &Tile<'c>, sums: &[FloatValue<'c>]) {
-        let whole: Vec<(IntValue<'c>, FloatValue<'c>)> = match self.schedule.right {
+        let whole: Vec<(u32, FloatValue<'c>)> = match self.schedule.right {
             Major::Depth => (0..)
                 .zip(sums)
-                .map(|(index, &sum)| (e.add_const(self.crew.thread, index * THREADS), sum))
+                .map(|(index, &sum)| (index * THREADS, sum))
                 .collect(),
             Major::Outer => {
                 // The threads of a column hold different terms.
@@ -197,7 +197,7 @@ impl<'c> Sums<'_, 'c> {
                 self.crew.barrier.emit(e);
                 let whole = (0..self.schedule.columns / THREADS).map(|index| {
                     let column = e.add_const(self.crew.thread, index * THREADS);
-                    (column, self.column(e, column))
+                    (index * THREADS, self.column(e, column))
                 });
                 let whole = whole.collect();
                 self.crew.barrier.emit(e);
@@ -206,6 +206,7 @@ impl<'c> Sums<'_, 'c> {
         };
         let columns = Columns {
             tile: tile.column_tile,
+            first: self.crew.thread,
             part: tile.column_part(e, (tile.split, self.schedule.parts.splits)),
             holds: None,
             extent: self.kernel.contraction.columns as u32,

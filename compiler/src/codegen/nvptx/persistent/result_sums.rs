@@ -75,7 +75,7 @@ impl<'c> Writer<'_, 'c> {
         let warp = e.shr_const(self.crew.thread, 5);
         let first_warp = e.sub(self.scratch, e.mul_const(warp, PANELS * PANEL_BYTES));
         let blocks = schedule.group_rows() / WARPGROUP_ROWS;
-        let whole: Vec<(IntValue<'c>, FloatValue<'c>)> = (0..columns)
+        let whole: Vec<(u32, FloatValue<'c>)> = (0..columns)
             .step_by(threads as usize)
             .map(|next| {
                 let column = e.add_const(self.crew.thread, next);
@@ -92,7 +92,7 @@ impl<'c> Writer<'_, 'c> {
                         sum = e.add_float(sum, part);
                     }
                 }
-                (column, sum)
+                (next, sum)
             })
             .collect();
         // The buffers are filled again for the next tile.
@@ -101,6 +101,7 @@ impl<'c> Writer<'_, 'c> {
         let within = || e.compare(IntPredicate::ULT, self.crew.thread, e.i32(columns));
         let of = Columns {
             tile: tile.column_tile,
+            first: self.crew.thread,
             part: tile.column_part(e, (Some(tile.row_tile), schedule.row_tiles)),
             holds: spare.then(within),
             extent: self.kernel.contraction.columns as u32,

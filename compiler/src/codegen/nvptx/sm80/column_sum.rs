@@ -86,19 +86,9 @@ impl<'c> ColumnSum<'_, 'c> {
         let inside = e.compare(IntPredicate::ULT, column, e.i32(schedule.columns as u32));
         let column = e.select_int(inside, column, e.i32(0));
         let first = e.add(self.first_row, self.warp);
-        let start = [first.into()];
-        let state = self.start(&start, e, self.count());
-        let rounds = schedule.block_rows / schedule.warps;
-        let state = e.repeat(rounds, state, |e, state| {
-            let row = state[0].into_int_value();
-            let rows = e.compare(IntPredicate::ULT, row, e.i32(schedule.rows as u32));
-            let here = e.and(rows, inside);
-            let values = e.when_some(here, |e| self.row(e, (row, column)));
-            let mut next: Vec<BasicValueEnum<'c>> = vec![e.add_const(row, schedule.warps).into()];
-            for (sum, value) in state[1..].iter().zip(values) {
-                next.push(e.add_float(sum.into_float_value(), value).into());
-            }
-            next
+        let rows = (first, schedule.warps);
+        let sums = self.walk(e, rows, (inside, self.count()), |e, row| {
+            self.row(e, (row, column))
         });
         if schedule.parts.column_parts.is_none() {
             return;
@@ -106,8 +96,8 @@ impl<'c> ColumnSum<'_, 'c> {
         let row_bytes = schedule.block_columns() * 4;
         let row = e.add(self.shared, e.mul_const(self.warp, row_bytes));
         let own = e.add(row, e.mul_const(within, 4));
-        for (index, sum) in (0..).zip(&state[1..]) {
-            e.store(e.shared_pointer(e.add_const(own, index * 4)), *sum, 4);
+        for (index, &sum) in (0..).zip(&sums) {
+            e.store(e.shared_pointer(e.add_const(own, index * 4)), sum, 4);
         }
         barrier(e);
         let columns = schedule.block_columns();
@@ -134,20 +124,14 @@ impl<'c> ColumnSum<'_, 'c> {
         let column = e.select_int(inside, column, e.i32(0));
         let first = e.add(self.first_row, e.mul_const(self.lane, schedule.run));
         let step = 32 * schedule.run;
-        let state = self.start(&[first.into()], e, schedule.run as usize);
-        let state = e.repeat(schedule.block_rows / step, state, |e, state| {
-            let row = state[0].into_int_value();
-            let here = e.compare(IntPredicate::ULT, row, e.i32(schedule.rows as u32));
-            let values = e.when_some(here, |e| self.read(e, (row, column), schedule.run));
-            let mut next: Vec<BasicValueEnum<'c>> = vec![e.add_const(row, step).into()];
-            for (sum, value) in state[1..].iter().zip(values) {
-                next.push(e.add_float(sum.into_float_value(), value).into());
-            }
-            next
+        let rows = (first, step);
+        let run = (inside, schedule.run as usize);
+        let sums = self.walk(e, rows, run, |e, row| {
+            self.read(e, (row, column), schedule.run)
         });
-        let mut total = state[1].into_float_value();
-        for sum in &state[2..] {
-            total = e.add_float(total, sum.into_float_value());
+        let mut total = sums[0];
+        for &sum in &sums[1..] {
+            total = e.add_float(total, sum);
         }
         for bit in 0..5 {
             total = e.add_exchanged(total, 1 << bit);
@@ -164,31 +148,59 @@ impl<'c> ColumnSum<'_, 'c> {
         }
     }
 
-    fn start(
+    /// Walks down the block's rows, from one on and so many at a time, if there is anything to be had there, and adds up
+    /// so many values of each.
+    fn walk(
         &self,
-        first: &[BasicValueEnum<'c>],
         e: &Emitter<'c>,
-        count: usize,
-    ) -> Vec<BasicValueEnum<'c>> {
-        let mut state = first.to_vec();
+        (first, step): (IntValue<'c>, u32),
+        (goes, count): (IntValue<'c>, usize),
+        values: impl FnOnce(&Emitter<'c>, IntValue<'c>) -> Vec<FloatValue<'c>>,
+    ) -> Vec<FloatValue<'c>> {
+        let schedule = self.schedule;
+        let extent = e.i32(schedule.rows as u32);
+        let end = e.add_const(self.first_row, schedule.block_rows);
+        let reaches_beyond = e.compare(IntPredicate::UGT, end, extent);
+        let end = e.select_int(reaches_beyond, extent, end);
+        let end = e.select_int(goes, end, e.i32(0));
+        let mut state: Vec<BasicValueEnum<'c>> = vec![first.into()];
         state.extend(vec![BasicValueEnum::from(e.f32(0.0)); count]);
-        state
+        let state = e.repeat_while(
+            state,
+            |e, state| e.compare(IntPredicate::ULT, state[0].into_int_value(), end),
+            |e, state| {
+                let row = state[0].into_int_value();
+                let mut next: Vec<BasicValueEnum<'c>> = vec![e.add_const(row, step).into()];
+                for (sum, value) in state[1..].iter().zip(values(e, row)) {
+                    next.push(e.add_float(sum.into_float_value(), value).into());
+                }
+                next
+            },
+        );
+        let sums = state[1..].iter();
+        sums.map(|sum| sum.into_float_value()).collect()
     }
 
     /// Writes the block's sum of a column of its tile, or hands it on.
-    fn finish(&self, e: &Emitter<'c>, column: (IntValue<'c>, FloatValue<'c>), holds: IntValue<'c>) {
+    fn finish(
+        &self,
+        e: &Emitter<'c>,
+        (first, sum): (IntValue<'c>, FloatValue<'c>),
+        holds: IntValue<'c>,
+    ) {
         let place = parts::Place {
             parts: &self.schedule.parts,
             parameters: self.parameters,
         };
         let columns = Columns {
             tile: self.tile,
+            first,
             part: self.part,
             holds: Some(holds),
             extent: self.schedule.columns as u32,
             element: self.schedule.sum_element,
         };
-        place.finish_columns(e, &self.crew, &columns, &[column]);
+        place.finish_columns(e, &self.crew, &columns, &[(0, sum)]);
     }
 
     /// One run of a row: what is added up of it, if sums are wanted.

@@ -27,19 +27,15 @@ pub(super) fn write_operand_sums<'c, M: Multiplier<'c>>(
     let whole = multiplier.finish_columns(e, place.lane, sums);
     let is_first_row = e.compare(IntPredicate::EQ, place.warp_row, e.i32(0));
     let first = e.add(place.warp_column, whole.first);
-    let sums: Vec<(IntValue<'c>, FloatValue<'c>)> = whole
-        .columns
-        .into_iter()
-        .map(|(column, sum)| (e.add_const(first, column), sum))
-        .collect();
     let columns = Columns {
         tile: place.column_tile,
+        first,
         part: numbered(e, (place.batch, place.split), schedule.parts.splits),
         holds: Some(e.and(is_first_row, whole.writes)),
         extent: contraction.columns as u32,
         element: contraction.sum_element,
     };
-    parts.finish_columns(e, crew, &columns, &sums);
+    parts.finish_columns(e, crew, &columns, &whole.columns);
 }
 
 /// Writes the sums of the results. Every lane of the block has some of each of its columns' rows: those of a warp add
@@ -75,7 +71,7 @@ pub(super) fn write_result_sums<'c>(
     barrier(e);
     let rows = schedule.rows / schedule.warp_rows;
     let threads = schedule.threads();
-    let whole: Vec<(IntValue<'c>, FloatValue<'c>)> = (0..schedule.columns)
+    let whole: Vec<(u32, FloatValue<'c>)> = (0..schedule.columns)
         .step_by(threads as usize)
         .map(|next| {
             let column = e.add_const(place.thread, next);
@@ -89,12 +85,13 @@ pub(super) fn write_result_sums<'c>(
                 let part = e.load(e.f32_type(), address, 4).into_float_value();
                 sum = e.add_float(sum, part);
             }
-            (column, sum)
+            (next, sum)
         })
         .collect();
     let spare = !schedule.columns.is_multiple_of(threads);
     let columns = Columns {
         tile: place.column_tile,
+        first: place.thread,
         part: numbered(e, (place.batch, Some(place.row_tile)), schedule.row_tiles),
         holds: spare.then(|| e.compare(IntPredicate::ULT, place.thread, e.i32(schedule.columns))),
         extent: contraction.columns as u32,
