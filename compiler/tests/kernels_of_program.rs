@@ -156,6 +156,12 @@ fn layers_without_a_kernel_are_explained() {
             "an extent is not known when it is compiled",
         ),
         (
+            "%x: tensor<4611686018427387904x64x8xf32>, %w: tensor<64x32xf32>",
+            r#"  %0 = "dist.fused_linear"(%x, %w) {activation = "none", transpose_a = true}
+      : (tensor<4611686018427387904x64x8xf32>, tensor<64x32xf32>) -> tensor<4611686018427387904x8x32xf32>"#,
+            "there are too many tokens",
+        ),
+        (
             "%x: tensor<0x64xf32>, %w: tensor<64x32xf32>",
             r#"  %0 = "dist.fused_linear"(%x, %w) {activation = "none"}
       : (tensor<0x64xf32>, tensor<64x32xf32>) -> tensor<0x32xf32>"#,

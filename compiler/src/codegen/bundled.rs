@@ -119,14 +119,15 @@ impl BundleKernels {
                 FunctionKind::Optimizer => 1,
                 _ => class.microbatches as u128,
             };
-            let times = times * ranks(bundle, class);
-            work.instructions += times;
+            let times = times.saturating_mul(ranks(bundle, class));
+            work.instructions = work.instructions.saturating_add(times);
             for launch in &self.plans[plan].launches {
-                let products = times * (launch.kernel.flops() / 2);
-                match launch.kernel.element {
-                    ElementType::F32 => work.scalar_products += products,
-                    ElementType::Bf16 | ElementType::F16 => work.matrix_products += products,
-                }
+                let products = times.saturating_mul(launch.kernel.flops() / 2);
+                let sum = match launch.kernel.element {
+                    ElementType::F32 => &mut work.scalar_products,
+                    ElementType::Bf16 | ElementType::F16 => &mut work.matrix_products,
+                };
+                *sum = sum.saturating_add(products);
             }
         }
         work

@@ -131,11 +131,13 @@ impl<'a> Layer<'a> {
             let more = count.checked_mul(extent(dimension)?);
             count = more.ok_or("there are too many tokens")?;
         }
+        let tokens = count.checked_mul(extent(m)?);
+        let tokens = tokens.filter(|&tokens| tokens <= MOST_ELEMENTS);
+        let tokens = tokens.ok_or("there are too many tokens")?;
         let (matrices, tokens) = if transpose_x && count > 1 {
             (count, extent(m)?)
         } else {
-            let tokens = count.checked_mul(extent(m)?);
-            (1, tokens.ok_or("there are too many tokens")?)
+            (1, tokens)
         };
         let layout = |transposed| MatrixLayout {
             order: if transposed {
@@ -321,9 +323,11 @@ impl<'a> Layer<'a> {
         let size = size.ok_or("dw is too large")?;
         let before = u64::from(existing != Start::Nothing);
         let rows = self.matrices + before;
+        let elements = rows.checked_mul(size);
+        let elements = elements.filter(|&elements| elements <= MOST_ELEMENTS);
         let parts = self.buffer(LayerBuffer {
             element: Element::F32,
-            elements: rows.checked_mul(size).ok_or("dw is too large")?,
+            elements: elements.ok_or("dw is too large")?,
             start: existing,
             result: None,
         });
@@ -435,9 +439,13 @@ fn extent(value: i64) -> Result<u64, String> {
 fn elements(ty: &TensorType) -> Result<u64, String> {
     ty.shape.iter().try_fold(1u64, |count, &dimension| {
         let more = count.checked_mul(extent(dimension)?);
+        let more = more.filter(|&more| more <= MOST_ELEMENTS);
         more.ok_or_else(|| "a tensor is too large".to_owned())
     })
 }
+
+/// The most elements of a tensor: no memory holds more, and counts of bytes and sums of extents stay within 64 bits.
+const MOST_ELEMENTS: u64 = 1 << 56;
 
 fn element(name: &str, dtype: DType) -> Result<ElementType, String> {
     match dtype {

@@ -140,7 +140,7 @@ fn forward(form: &Form, text: &mut Text) {
         form.tensor([m, k], form.transpose_x, dtype),
         form.weight(dtype),
     ];
-    if form.number % 3 != 0 {
+    if !form.number.is_multiple_of(3) {
         operands.push(format!("tensor<{n}x{}>", TYPES[form.number % 3]));
     }
     let results = vec![out; 1 + form.number / 2 % 2];

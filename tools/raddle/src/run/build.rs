@@ -9,7 +9,7 @@ use raddle_compiler::bundle;
 use raddle_compiler::codegen::bundled::{BuiltKernel, BundleKernels};
 use raddle_compiler::codegen::nvptx::{self, Architecture, Target};
 use raddle_compiler::codegen::program::kernels_of;
-use raddle_dialect::ir::{Module, VerifyOptions, verify};
+use raddle_dialect::ir::{Module, OpId, VerifyOptions, verify};
 use raddle_runtime::device::launch::Launcher;
 
 use super::{Loaded, Options, bar};
@@ -27,7 +27,7 @@ pub(super) fn load(path: &Path, device: Option<Device>) -> Result<Option<Loaded>
             diagnostics.extend(kernels_of(&module).1);
         }
         let kernels = BundleKernels::of(&bundle);
-        let mut products = 0;
+        let (mut products, mut elements) = (0.0, 0.0);
         let classes = module.members(module.root(), "builtin.module");
         for (class, op) in bundle.classes.iter().zip(classes) {
             let mut of_rank = 0.0;
@@ -41,20 +41,29 @@ pub(super) fn load(path: &Path, device: Option<Device>) -> Result<Option<Loaded>
                 let ops = module.walk(function);
                 of_rank += times as f64 * ops.map(|op| products_of(&module, op)).sum::<f64>();
             }
-            products += (of_rank * rank_count(&bundle, class) as f64) as u128;
+            let ranks = rank_count(&bundle, class) as f64;
+            products += of_rank * ranks;
+            let shapes = class.globals.iter().map(|global| &global.ty.shape);
+            let sizes =
+                shapes.map(|shape| shape.iter().map(|&extent| extent as f64).product::<f64>());
+            elements += ranks * sizes.sum::<f64>();
         }
         Some(Loaded {
             bundle,
             kernels,
             products,
+            elements,
         })
     })
 }
 
-/// Multiplications of an op, about.
-fn products_of(module: &Module, op: raddle_dialect::ir::OpId) -> f64 {
-    Cost::of(module, op).flops / 2.0
+/// Multiplications of an op, about; getting to one takes time too.
+fn products_of(module: &Module, op: OpId) -> f64 {
+    Cost::of(module, op).flops / 2.0 + PRODUCTS_PER_OP
 }
+
+/// Multiplications that take as long as an op on nothing.
+const PRODUCTS_PER_OP: f64 = 100.0;
 
 /// What kernels are for: what is asked for, else the GPU that is there, else the oldest target.
 pub(super) fn target(options: &Options, launcher: &dyn Launcher) -> Result<Target> {

@@ -1,9 +1,9 @@
-//! How long a run would take, said before it starts.
+//! How long a run would take and how much memory, said before it starts.
 
 use anyhow::{Result, bail};
 use raddle_compiler::codegen::bundled::KernelWork;
 
-use super::{Options, Where};
+use super::{Loaded, Options, Where};
 
 /// Multiplications that the reference device does in a second.
 const REFERENCE_RATE: f64 = 1e8;
@@ -20,17 +20,31 @@ const LONGEST_HOURS: f64 = 2.0;
 /// Runs beyond this are announced.
 const LONG_MINUTES: f64 = 2.0;
 
+/// The most elements that the globals of all ranks may have: the reference device keeps each in eight bytes.
+const MOST_ELEMENTS: f64 = (1u64 << 31) as f64;
+
+/// Refuses a program whose state fits no memory.
+pub(super) fn refuse_large(loaded: &Loaded) -> Result<()> {
+    if loaded.elements > MOST_ELEMENTS {
+        let gibibytes = loaded.elements * 8.0 / 2f64.powi(30);
+        bail!(
+            "the program's state would take about {gibibytes:.0} GiB on the reference device, which holds all ranks; choose a smaller program"
+        );
+    }
+    Ok(())
+}
+
 /// Refuses a run that would take hours, and announces one that takes minutes, given what a step asks of the reference device and of
 /// kernels.
-pub(super) fn refuse_long(options: &Options, products: u128, work: KernelWork) -> Result<()> {
-    let by_kernels = (work.matrix_products + work.scalar_products) as f64;
-    let simulated =
-        work.matrix_products as f64 / MATRIX_RATE + work.scalar_products as f64 / SCALAR_RATE;
+pub(super) fn refuse_long(options: &Options, products: f64, work: KernelWork) -> Result<()> {
+    let (matrix, scalar) = (work.matrix_products as f64, work.scalar_products as f64);
+    let by_kernels = matrix + scalar;
+    let simulated = matrix / MATRIX_RATE + scalar / SCALAR_RATE;
     let by_reference = match (options.device, options.check) {
-        (Where::Reference, _) => products as f64,
-        (_, false) => products as f64 - by_kernels,
+        (Where::Reference, _) => products,
+        (_, false) => products - by_kernels,
         // Results, sums and magnitudes.
-        (_, true) => products as f64 + 2.0 * by_kernels,
+        (_, true) => products + 2.0 * by_kernels,
     };
     let seconds = by_reference.max(0.0) / REFERENCE_RATE
         + if options.device == Where::Ptxsim {

@@ -104,6 +104,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut launcher: Option<Box<dyn Launcher>> = None;
     let mut target = None;
     let work = loaded.kernels.work(&loaded.bundle);
+    estimate::refuse_large(&loaded)?;
     estimate::refuse_long(options, loaded.products, work)?;
     if let Some(device) = options.device.kernels() {
         if loaded.kernels.layers() + loaded.kernels.refused() == 0 {
@@ -118,7 +119,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         target = Some(chosen);
     }
     let instructions = match target {
-        Some(_) => work.instructions * options.steps as u128,
+        Some(_) => work.instructions.saturating_mul(options.steps as u128),
         None => 0,
     };
     let bundle = loaded.bundle;
@@ -193,8 +194,10 @@ impl Evaluator for Watched<'_> {
 struct Loaded {
     bundle: Bundle,
     kernels: raddle_compiler::codegen::bundled::BundleKernels,
-    /// Multiplications of a step on all ranks.
-    products: u128,
+    /// Multiplications of a step on all ranks, about.
+    products: f64,
+    /// Elements of the globals of all ranks.
+    elements: f64,
 }
 
 /// The losses among what the ranks returned.
