@@ -2,6 +2,7 @@
 
 #[cfg(feature = "llvm")]
 mod activation;
+mod cache;
 #[cfg(feature = "llvm")]
 mod elements;
 #[cfg(feature = "llvm")]
@@ -27,6 +28,7 @@ mod target;
 mod tensor_map;
 mod toolkit;
 
+pub use cache::{Cached, KernelCache, Maker, Origin, Removed};
 #[cfg(feature = "llvm")]
 pub use emit::{Emitted, emit, emit_planned, emit_tuned};
 #[cfg(feature = "llvm")]

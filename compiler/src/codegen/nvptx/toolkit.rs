@@ -27,7 +27,7 @@ pub struct Cubin {
 }
 
 /// What a kernel takes, as the assembler reports it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Resources {
     /// Registers of a thread.
     pub registers: u32,
@@ -119,6 +119,11 @@ impl Toolkit {
             .map_err(io("cannot write the machine code for cuobjdump"))?;
         let output = self.run("cuobjdump", &cuobjdump, &["-sass".into(), image.into()])?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The assembler's file.
+    pub(super) fn assembler(&self) -> Result<PathBuf, CodegenError> {
+        self.program("ptxas")
     }
 
     /// The file of a program.
