@@ -34,6 +34,9 @@ if not os.path.exists(os.path.join(tools, "raddle-opt")):
 # The built tools first, then FileCheck, not and mlir-opt, then whatever the system has.
 config.environment["PATH"] = os.pathsep.join([tools, llvm, venv, "/usr/local/bin", "/usr/bin", "/bin"])
 
+# Kernels that tests make are kept for the next run, apart from the user's own.
+config.environment["XDG_CACHE_HOME"] = os.path.join(output, "cache")
+
 # A test that hangs is a failure, not a wait.
 config.maxIndividualTestTime = 120
 

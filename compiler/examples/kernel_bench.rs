@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use raddle_compiler::codegen::nvptx::{self, Architecture, KernelCache, Planned, Target};
 use raddle_compiler::codegen::{
-    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout,
+    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, Wish,
 };
 
 /// Milliseconds from a description to PTX that are promised.
@@ -54,8 +54,10 @@ fn table(runs: usize) -> Result<bool, Box<dyn std::error::Error>> {
         // The first one of a process also pays for LLVM's start.
         let (ptx, first) = clock.time(|| nvptx::emit(&kernel, target))?;
         let emitted = clock.times(runs, || nvptx::emit(&kernel, target))?;
-        cache.emit(Planned::of(&kernel, target, None)?)?;
-        let cached = clock.times(runs, || cache.emit(Planned::of(&kernel, target, None)?))?;
+        cache.emit(Planned::of(&kernel, target, Wish::default())?)?;
+        let cached = clock.times(runs, || {
+            cache.emit(Planned::of(&kernel, target, Wish::default())?)
+        })?;
         println!(
             "{name:<44} {:<7} {:>7} {first:>7.1} {:>7.1} {:>7.1}  {:>7.2} {:>7.2}",
             architecture.name(),

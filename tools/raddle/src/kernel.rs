@@ -1,6 +1,7 @@
 //! `raddle kernel`: one kernel of a linear layer as LLVM IR, PTX, machine code, disassembly, or as a report.
 
 mod run;
+mod store;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -10,7 +11,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use raddle_compiler::codegen::nvptx::{self, Architecture, PtxVersion, Report, Target, Toolkit};
+use raddle_compiler::codegen::nvptx::{
+    self, Architecture, LayerSetting, Planned, PtxVersion, Report, Sass, Target, Toolkit,
+};
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, Math, MatrixLayout, MatrixOrder,
     TileSize, Wish,
@@ -35,13 +38,13 @@ pub struct Options {
     #[arg(long, value_enum)]
     math: Option<Products>,
     /// Tokens: rows of A and C.
-    #[arg(long, value_parser = extent(), required_unless_present = "program")]
+    #[arg(long, value_parser = extent(), required_unless_present_any = ["program", "clear_cache"])]
     m: Option<u64>,
     /// Out features: columns of B and C.
-    #[arg(long, value_parser = extent(), required_unless_present = "program")]
+    #[arg(long, value_parser = extent(), required_unless_present_any = ["program", "clear_cache"])]
     n: Option<u64>,
     /// In features: columns of A, rows of B.
-    #[arg(long, value_parser = extent(), required_unless_present = "program")]
+    #[arg(long, value_parser = extent(), required_unless_present_any = ["program", "clear_cache"])]
     k: Option<u64>,
     /// Independent problems of this shape, one matrix after the other; they share the bias.
     #[arg(long, value_parser = extent(), default_value_t = 1)]
@@ -61,6 +64,8 @@ pub struct Options {
     output: Output,
     #[command(flatten)]
     run: run::Run,
+    #[command(flatten)]
+    store: store::Kept,
 }
 
 /// How the matrices lie in memory: a is the kernel's first input, b its second, c its result.
@@ -214,6 +219,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Some(version) => Target::with_ptx(output.target, version)?,
         None => Target::of(output.target),
     };
+    if options.store.clear_cache {
+        return options.store.clear();
+    }
     if let Some(program) = &options.program {
         return run_program(program, options, target);
     }
@@ -221,19 +229,30 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         bail!("machine code is not for a terminal; name a file with -o");
     }
     let kernel = options.description()?;
-    let emitted = nvptx::emit_tuned(&kernel, target, output.wish())?;
+    if output.emit == Emit::Llvm && options.run.run.is_none() {
+        let emitted = nvptx::emit_tuned(&kernel, target, output.wish())?;
+        write(output.output.as_deref(), emitted.ir.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let store = options.store.open();
+    let ptx = store.emit(Planned::of(&kernel, target, output.wish())?)?;
     if let Some(device) = options.run.run {
-        return run::run(&emitted.ptx, device, &options.run);
+        return run::run(&ptx, device, &options.run);
     }
     let toolkit = Toolkit::discover();
     let bytes = match output.emit {
-        Emit::Llvm => emitted.ir.into_bytes(),
-        Emit::Ptx => emitted.ptx.text.into_bytes(),
-        Emit::Cubin => toolkit.assemble(&emitted.ptx)?.image,
+        Emit::Llvm | Emit::Ptx => ptx.text.into_bytes(),
+        Emit::Cubin => store.assemble(&ptx, &toolkit)?.image,
         Emit::Sass => toolkit
-            .disassemble(&toolkit.assemble(&emitted.ptx)?)?
+            .disassemble(&store.assemble(&ptx, &toolkit)?)?
             .into_bytes(),
-        Emit::Report => Report::of(&emitted.ptx, &toolkit)?.to_string().into_bytes(),
+        Emit::Report => {
+            let cubin = store.assemble(&ptx, &toolkit)?;
+            let sass = Sass::read(&toolkit.disassemble(&cubin)?)?;
+            Report::from_parts(&ptx, &cubin, &sass)
+                .to_string()
+                .into_bytes()
+        }
     };
     write(output.output.as_deref(), &bytes)?;
     Ok(ExitCode::SUCCESS)
@@ -242,8 +261,15 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 /// Prints what the kernels of a program's linear layers take, and keeps their PTX if asked to.
 fn run_program(path: &Path, options: &Options, target: Target) -> anyhow::Result<ExitCode> {
     let math = options.math.map_or(Math::Full, Products::math);
+    let store = options.store.open();
     let loaded = input::load(path, |module, diagnostics| {
-        let emitted = nvptx::layer_kernels(&module, target, math, &Toolkit::discover());
+        let setting = LayerSetting {
+            target,
+            math,
+            toolkit: &Toolkit::discover(),
+            cache: store.cache(),
+        };
+        let emitted = nvptx::layer_kernels(&module, setting);
         Some(emitted.map(|(kernels, warnings)| {
             diagnostics.extend(warnings);
             kernels

@@ -1,14 +1,20 @@
 //! The kernels of a program's linear layers, emitted and assembled.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use raddle_dialect::diag::Diagnostic;
 use raddle_dialect::ir::Module;
+use rayon::prelude::*;
 
-use super::emit::emit;
+use super::cache::KernelCache;
+use super::emit::emit_planned;
+use super::planned::Planned;
 use super::ptx::Ptx;
 use super::target::Target;
 use super::toolkit::{Cubin, Toolkit};
+use crate::codegen::Wish;
+use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
 use crate::codegen::math::Math;
 use crate::codegen::program::kernels_of;
@@ -24,37 +30,66 @@ pub struct LayerKernel {
     pub uses: usize,
 }
 
-/// Emits and assembles the kernels of all `dist.fused_linear` and `dist.fused_linear_grad` in a module, each once, in
-/// program order; products of single-precision elements are computed as `math` says. Layers that no kernel computes get a
-/// warning instead.
+/// What the kernels of a program are made for, and with.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerSetting<'a> {
+    /// What they run on.
+    pub target: Target,
+    /// How products of single-precision elements are computed.
+    pub math: Math,
+    /// NVIDIA's assembler.
+    pub toolkit: &'a Toolkit,
+    /// Where kernels are kept from one run to the next, if anywhere.
+    pub cache: Option<&'a KernelCache>,
+}
+
+/// Emits and assembles the kernels of all `dist.fused_linear` and `dist.fused_linear_grad` in a module, each once and side
+/// by side on all processors; they are listed in program order. Layers that no kernel computes get a warning instead.
 ///
 /// # Errors
-/// What emission and NVIDIA's assembler refuse.
+/// What emission and NVIDIA's assembler refuse, of the first kernel that they refuse.
 pub fn layer_kernels(
     module: &Module,
-    target: Target,
-    math: Math,
-    toolkit: &Toolkit,
+    setting: LayerSetting<'_>,
 ) -> Result<(Vec<LayerKernel>, Vec<Diagnostic>), CodegenError> {
     let (found, diagnostics) = kernels_of(module);
-    let mut kernels: Vec<LayerKernel> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+    let mut wanted: Vec<(KernelDescription, usize)> = Vec::new();
+    let mut places = HashMap::new();
     for layer in found {
-        let kernel = layer.kernel.with_math(math);
-        if let Some(&place) = places.get(&kernel) {
-            let known: &mut LayerKernel = &mut kernels[place];
-            known.uses += 1;
-            continue;
+        let kernel = layer.kernel.with_math(setting.math);
+        let place = *places.entry(kernel).or_insert(wanted.len());
+        match wanted.get_mut(place) {
+            Some((_, uses)) => *uses += 1,
+            None => wanted.push((kernel, 1)),
         }
-        places.insert(kernel, kernels.len());
-        let ptx = emit(&kernel, target)?;
-        kernels.push(LayerKernel {
-            cubin: toolkit.assemble(&ptx)?,
-            ptx,
-            uses: 1,
-        });
     }
+    let made: Vec<Result<LayerKernel, CodegenError>> = wanted
+        .par_iter()
+        .map(|(kernel, uses)| make(kernel, *uses, setting))
+        .collect();
+    let kernels = made.into_iter().collect::<Result<_, _>>()?;
     Ok((kernels, diagnostics))
+}
+
+fn make(
+    kernel: &KernelDescription,
+    uses: usize,
+    setting: LayerSetting<'_>,
+) -> Result<LayerKernel, CodegenError> {
+    let planned = Planned::of(kernel, setting.target, Wish::default())?;
+    let (ptx, cubin) = match setting.cache {
+        Some(cache) => {
+            let ptx = cache.emit(planned)?.value;
+            let cubin = cache.assemble(&ptx, setting.toolkit)?.value;
+            (ptx, cubin)
+        }
+        None => {
+            let ptx = emit_planned(planned)?;
+            let cubin = setting.toolkit.assemble(&ptx)?;
+            (ptx, cubin)
+        }
+    };
+    Ok(LayerKernel { ptx, cubin, uses })
 }
 
 impl fmt::Display for LayerKernel {

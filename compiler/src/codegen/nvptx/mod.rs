@@ -32,7 +32,7 @@ pub use cache::{Cached, KernelCache, Maker, Origin, Removed};
 #[cfg(feature = "llvm")]
 pub use emit::{Emitted, emit, emit_planned, emit_tuned};
 #[cfg(feature = "llvm")]
-pub use layers::{LayerKernel, layer_kernels};
+pub use layers::{LayerKernel, LayerSetting, layer_kernels};
 pub use planned::Planned;
 pub use ptx::{Launch, Parameter, Parameters, Plan, Ptx, check_externals};
 pub use report::{Occupancy, Report};

@@ -100,7 +100,7 @@ impl Key {
 mod tests {
     use super::*;
     use crate::codegen::nvptx::{Architecture, PtxVersion, Target};
-    use crate::codegen::{Activation, ElementType, KernelDescription, TileSize};
+    use crate::codegen::{Activation, ElementType, KernelDescription, TileSize, Wish};
 
     #[test]
     fn everything_that_decides_a_kernel_decides_its_name() {
@@ -108,7 +108,10 @@ mod tests {
         let target = Target::of(Architecture::Sm80);
         let maker = Maker("this".to_owned());
         let key = |kernel: &KernelDescription, target, wish, maker: &Maker| {
-            Key::of_ptx(&Planned::of(kernel, target, wish).expect("a plan"), maker)
+            Key::of_ptx(
+                &Planned::of(kernel, target, Wish::from(wish)).expect("a plan"),
+                maker,
+            )
         };
         let base = key(&kernel, target, None, &maker);
         assert_eq!(base, key(&kernel, target, None, &maker));
@@ -125,7 +128,7 @@ mod tests {
             key(&kernel, Target::of(Architecture::Sm86), None, &maker),
             key(&kernel, target, None, &Maker("that".to_owned())),
         ];
-        for (rows, columns) in [(128, 256), (64, 64)] {
+        for (rows, columns) in [(128, 256), (128, 64)] {
             let wish = Some(TileSize { rows, columns });
             others.push(key(&kernel, target, wish, &maker));
         }
