@@ -15,7 +15,7 @@ use crate::codegen::CodegenError;
 /// The passes that run on emitted kernels. Emission already writes the loops, the unrolling and the addresses that are
 /// wanted; what is left is folding constants, sharing common values and dropping dead ones. Passes that restructure
 /// loops stay out: they undo the pipelining. LLVM's own passes in front of instruction selection share common values once more.
-const PASSES: &str = "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,early-cse<memssa>,adce)";
+const PASSES: &str = "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
 /// How much instruction selection tries. At a higher level NVPTX numbers all values twice more, which takes a tenth of the
 /// whole time and changes nothing in what comes out; without any optimisation the sums of `wgmma` are copied about.
