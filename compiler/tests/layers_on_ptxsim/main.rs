@@ -36,6 +36,7 @@ fn player(program: &Program) -> Player<'_> {
     let options = Options {
         delivery: Delivery::Late,
         seed: 7,
+        multiprocessors: None,
     };
     let launcher = PtxsimLauncher::new(options);
     Player::new(program, Box::new(launcher), Check::All)

@@ -117,6 +117,7 @@ impl Launcher for PtxsimLauncher {
             delivery: self.options.delivery,
             seed: self.options.seed,
             multiprocessors: self.options.multiprocessors,
+            cluster: loaded.grid.cluster,
             ..Launch::default()
         };
         let entry = loaded.module.kernel(&loaded.entry);
