@@ -8,7 +8,7 @@ use raddle_compiler::codegen::nvptx::{
     Architecture, Plan, Report, Sass, Target, Toolkit, emit_tuned,
 };
 use raddle_compiler::codegen::{
-    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize,
+    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize, Wish,
 };
 
 use kernels_layouts::LAYOUTS;
@@ -21,8 +21,8 @@ const SMALL: (u64, u64, u64) = (8, 40, 24);
 
 /// Emits and assembles a kernel, and asserts that it takes no stack, spills nothing, draws no message, and multiplies by
 /// `tcgen05.mma` what TMA brings.
-fn report(kernel: &KernelDescription, tile: Option<TileSize>) -> Report {
-    let ptx = emit_tuned(kernel, Target::of(Architecture::Sm100a), tile)
+fn report(kernel: &KernelDescription, wish: impl Into<Wish>) -> Report {
+    let ptx = emit_tuned(kernel, Target::of(Architecture::Sm100a), wish)
         .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
         .ptx;
     let toolkit = Toolkit::discover();
@@ -174,7 +174,7 @@ fn activations_types_and_edges() {
             ..forward(element, [RAGGED, SMALL][index % 2], layouts)
         };
         let next = [kernel, input_gradient(kernel)][index % 2];
-        report(&next, None);
+        report(&next, Wish::default());
         // Rows of the result that start anywhere.
         let anywhere = KernelDescription {
             c: MatrixLayout {
@@ -183,7 +183,26 @@ fn activations_types_and_edges() {
             },
             ..kernel
         };
-        report(&anywhere, None);
+        report(&anywhere, Wish::default());
+    }
+}
+
+#[test]
+fn shared_tiles_and_sums_over_rows() {
+    let plain = forward(ElementType::Bf16, (256, 512, 8192), LAYOUTS[0]);
+    let summed = KernelDescription {
+        bias: Some(ElementType::F32),
+        ..input_gradient(forward(ElementType::F16, RAGGED, LAYOUTS[1]))
+    };
+    for (kernel, splits) in [(plain, 8), (summed, 1), (summed, 4)] {
+        let wish = Wish {
+            tile: Some(TileSize {
+                rows: 128,
+                columns: 256,
+            }),
+            splits: Some(splits),
+        };
+        report(&kernel, wish);
     }
 }
 

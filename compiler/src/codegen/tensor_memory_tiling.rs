@@ -10,7 +10,9 @@
 use super::contraction::Contraction;
 use super::depth_shares::Wish;
 use super::nvptx::Limits;
-use super::warpgroup_tiling::{self, Candidate, NoWarpgroups, SUM_WARPS, Table, WarpgroupSchedule};
+use super::warpgroup_tiling::{
+    self, Candidate, NoWarpgroups, PANEL_BYTES, PANELS, SUM_WARPS, Table, WarpgroupSchedule,
+};
 
 /// The warp of the block's second half that starts products; those before it copy and add up columns.
 pub const ISSUING_WARP: u32 = 7;
@@ -28,6 +30,8 @@ pub struct TensorMemorySchedule {
     pub tile: WarpgroupSchedule,
     /// Tiles whose sums tensor memory holds at a time: 1 or 2.
     pub accumulators: u32,
+    /// Whether results are also added up over the rows.
+    pub result_sums: bool,
 }
 
 impl TensorMemorySchedule {
@@ -63,9 +67,20 @@ impl TensorMemorySchedule {
         self.accumulator_barriers_start() + self.accumulators * 16
     }
 
+    /// Where sums of results over the rows are kept until a tile is written, in bytes of shared memory: as much for each
+    /// writing warp as its buffers take.
+    pub const fn result_sums_start(&self) -> u32 {
+        self.address_start() + 16
+    }
+
     /// Bytes of shared memory that a block needs.
     pub const fn shared_bytes(&self) -> u32 {
-        self.address_start() + 16
+        let sums = if self.result_sums {
+            WRITING_WARPS * PANELS * PANEL_BYTES
+        } else {
+            0
+        };
+        self.result_sums_start() + sums
     }
 }
 
@@ -92,20 +107,12 @@ pub fn choose(
     limits: &Limits,
     wish: impl Into<Wish>,
 ) -> Result<TensorMemorySchedule, NoWarpgroups> {
-    let mut wish = wish.into();
-    if contraction.epilogue.result_sums {
-        return Err(NoWarpgroups::ResultSums);
-    }
-    if wish.splits.is_some_and(|splits| splits > 1) {
-        return Err(NoWarpgroups::Splits);
-    }
-    // One pass over tensor memory writes a tile; its sums are not handed on.
-    wish.splits = Some(1);
-    let tile = warpgroup_tiling::choose_among(contraction, &TENSOR_MEMORY, limits, wish)?;
-    let takes_several = tile.tiles() > tile.blocks;
+    let tile = warpgroup_tiling::choose_among(contraction, &TENSOR_MEMORY, limits, wish.into())?;
+    let takes_several = tile.pieces() > tile.blocks;
     Ok(TensorMemorySchedule {
         tile,
         accumulators: 1 + u32::from(takes_several),
+        result_sums: contraction.epilogue.result_sums,
     })
 }
 
@@ -138,15 +145,21 @@ mod tests {
                 bias: Some(ElementType::F32),
                 ..KernelDescription::product(ElementType::Bf16, 4096, 4096, 4096)
             };
-            let schedule = chosen(&kernel, Some(wish)).unwrap();
-            let block =
-                schedule.shared_bytes().next_multiple_of(128) + limits.reserved_shared_bytes;
-            let resident = schedule.tile.resident;
-            assert!(schedule.shared_bytes() <= limits.shared_bytes_per_block);
-            assert!(block * resident <= limits.shared_bytes, "{wish:?}");
-            assert!(schedule.tensor_columns() * resident <= limits.tensor_memory_columns);
-            assert_eq!(schedule.threads() / 32, ISSUING_WARP + 1);
-            assert_eq!(schedule.accumulators, 2);
+            let summed = KernelDescription {
+                op: KernelOp::InputGradient,
+                ..kernel
+            };
+            for kernel in [kernel, summed] {
+                let schedule = chosen(&kernel, Some(wish)).unwrap();
+                let block =
+                    schedule.shared_bytes().next_multiple_of(128) + limits.reserved_shared_bytes;
+                let resident = schedule.tile.resident;
+                assert!(schedule.shared_bytes() <= limits.shared_bytes_per_block);
+                assert!(block * resident <= limits.shared_bytes, "{wish:?}");
+                assert!(schedule.tensor_columns() * resident <= limits.tensor_memory_columns);
+                assert_eq!(schedule.threads() / 32, ISSUING_WARP + 1);
+                assert_eq!(schedule.accumulators, 2);
+            }
         }
     }
 

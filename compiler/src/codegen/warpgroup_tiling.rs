@@ -62,8 +62,6 @@ pub enum NoWarpgroups {
     Tile,
     /// There are fewer stages than shares of the depth are wished for, or blocks cannot share a depth.
     Splits,
-    /// The results are also added up, which is not done on their way from tensor memory.
-    ResultSums,
 }
 
 impl NoWarpgroups {
@@ -76,9 +74,6 @@ impl NoWarpgroups {
             NoWarpgroups::Tiles => "there are too many tiles",
             NoWarpgroups::Tile => "no tile for TMA has this size",
             NoWarpgroups::Splits => "it does not cut a sum into so many parts",
-            NoWarpgroups::ResultSums => {
-                "it does not add up results on their way from tensor memory"
-            }
         }
     }
 }

@@ -4,13 +4,13 @@ use raddle_compiler::codegen::nvptx::{Architecture, Plan, Ptx, Target, emit_tune
 use raddle_compiler::codegen::oracle::Inputs;
 use raddle_compiler::codegen::warpgroup_tiling::StorePath;
 use raddle_compiler::codegen::{
-    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize,
+    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize, Wish,
 };
 use raddle_ptxsim::FindingKind;
 
 use super::hopper::{SHAPES, check_emitted, lines, with_lines, without};
 use super::run::run;
-use super::{LATE, LAYOUTS, forward};
+use super::{LATE, LAYOUTS, forward, split};
 
 fn emit(kernel: &KernelDescription, tile: Option<TileSize>) -> Ptx {
     emit_tuned(kernel, Target::of(Architecture::Sm100a), tile)
@@ -163,6 +163,61 @@ fn results_at_any_address_and_batches() {
         ..KernelDescription::product(ElementType::F16, 72, 48, 64)
     };
     check(&weights, None);
+}
+
+#[test]
+fn blocks_that_share_tiles_and_sums_over_rows() {
+    let forward = forward(ElementType::Bf16, (136, 200, 712), 0);
+    let input_gradient = KernelDescription {
+        op: KernelOp::InputGradient,
+        activation: Activation::Relu,
+        bias: Some(ElementType::F32),
+        ..KernelDescription::product(ElementType::F16, 264, 136, 72)
+    };
+    let weight_gradient = KernelDescription {
+        op: KernelOp::WeightGradient,
+        output: ElementType::F32,
+        bias: Some(ElementType::Bf16),
+        accumulate: true,
+        ..KernelDescription::product(ElementType::Bf16, 520, 72, 136)
+    };
+    for (index, (kernel, splits)) in [
+        (forward, 4),
+        (input_gradient, 1),
+        (
+            KernelDescription {
+                n: 456,
+                batch: 2,
+                ..input_gradient
+            },
+            3,
+        ),
+        (weight_gradient, 5),
+        // 160 pieces for 148 blocks.
+        (
+            KernelDescription {
+                m: 40 * 128,
+                n: 64,
+                k: 256,
+                ..forward
+            },
+            4,
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let wish = Wish {
+            tile: tile([0, 1, 2, 0, 2][index]),
+            splits: Some(splits),
+        };
+        let ptx = split::emit(&kernel, Architecture::Sm100a, wish);
+        let Plan::TensorMemory(plan) = ptx.plan else {
+            panic!("{:?}", ptx.plan);
+        };
+        assert_eq!(plan.tile.parts.splits, splits);
+        split::check_emitted(&ptx);
+    }
 }
 
 #[test]

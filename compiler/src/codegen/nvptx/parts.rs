@@ -104,10 +104,26 @@ impl Place<'_> {
         &self,
         e: &Emitter<'c>,
         crew: &Crew<'c>,
-        (tile, split): (IntValue<'c>, IntValue<'c>),
+        part: (IntValue<'c>, IntValue<'c>),
         sums: &[FloatValue<'c>],
         then: impl FnOnce(&Emitter<'c>, &[FloatValue<'c>]),
     ) {
+        let shared = self.shared_tile(e, crew, part);
+        shared.put(e, e.i64(0), sums);
+        let is_last = shared.is_last(e);
+        e.when(is_last, |e| {
+            let whole = shared.whole(e, e.i64(0), sums.len());
+            then(e, &whole);
+        });
+    }
+
+    /// A tile of which this block has one split's sums.
+    pub(super) fn shared_tile<'k, 'c>(
+        &self,
+        e: &Emitter<'c>,
+        crew: &'k Crew<'c>,
+        (tile, split): (IntValue<'c>, IntValue<'c>),
+    ) -> SharedTile<'k, 'c> {
         let part_bytes = u64::from(self.parts.tile_elements) * 4;
         let splits = self.parts.splits;
         let workspace = self.pointer(e, Parameter::Workspace);
@@ -115,36 +131,14 @@ impl Place<'_> {
         let first = e.offset(workspace, e.mul(e.widen(tile), tile_bytes));
         // A thread's sums lie four by four, between those of its neighbours.
         let first = e.offset(first, e.shl_const(e.widen(crew.thread), 4));
-        let own = e.offset(first, e.mul(e.widen(split), e.i64(part_bytes)));
-        let step = u64::from(crew.threads) * 16;
-        for (index, four) in (0..).zip(sums.chunks(4)) {
-            let values: Vec<BasicValueEnum<'c>> = four.iter().map(|&sum| sum.into()).collect();
-            e.store(e.offset(own, e.i64(index * step)), e.vector(&values), 16);
+        SharedTile {
+            crew,
+            first,
+            own: e.offset(first, e.mul(e.widen(split), e.i64(part_bytes))),
+            counter: self.counter(e, tile),
+            splits,
+            part_bytes,
         }
-        let is_last = crew.is_last(e, self.counter(e, tile), splits);
-        e.when(is_last, |e| {
-            let mut state: Vec<BasicValueEnum<'c>> = vec![first.into()];
-            state.extend(vec![BasicValueEnum::from(e.f32(0.0)); sums.len()]);
-            let whole = e.repeat(splits, state, |e, state| {
-                let part = state[0].into_pointer_value();
-                let mut next = vec![e.offset(part, e.i64(part_bytes)).into()];
-                for (index, four) in (0..).zip(state[1..].chunks(4)) {
-                    let pointer = e.offset(part, e.i64(index * step));
-                    let read = e.load(e.f32_type().vec_type(4), pointer, 16);
-                    for (element, sum) in (0..).zip(four) {
-                        let value = e.element(read.into_vector_value(), element);
-                        let sum = e.add_float(sum.into_float_value(), value.into_float_value());
-                        next.push(sum.into());
-                    }
-                }
-                next
-            });
-            let whole: Vec<FloatValue<'c>> = whole[1..]
-                .iter()
-                .map(|sum| sum.into_float_value())
-                .collect();
-            then(e, &whole);
-        });
     }
 
     /// Writes sums of columns so many after the thread's first, rounded once, or hands them on where others have parts of
@@ -219,6 +213,74 @@ impl Place<'_> {
         let pointer = e.offset(pointer, e.mul(e.widen(first), e.i64(bytes)));
         let pointer = e.offset(pointer, e.i64(u64::from(further) * bytes));
         elements::store(e, pointer, element, &[sum]);
+    }
+}
+
+/// A tile whose sums several blocks make parts of.
+pub(super) struct SharedTile<'k, 'c> {
+    crew: &'k Crew<'c>,
+    /// Where the thread's sums of the first part and of its own part lie.
+    first: PointerValue<'c>,
+    own: PointerValue<'c>,
+    counter: PointerValue<'c>,
+    splits: u32,
+    part_bytes: u64,
+}
+
+impl<'c> SharedTile<'_, 'c> {
+    /// Bytes from four of a thread's sums to the next four.
+    fn step(&self) -> u64 {
+        u64::from(self.crew.threads) * 16
+    }
+
+    /// Bytes of the part that so many sums of each thread take.
+    pub(super) fn bytes_of(&self, sums: u32) -> u32 {
+        self.crew.threads * 4 * sums
+    }
+
+    /// Writes some of the thread's sums, a multiple of four, so many bytes after its first.
+    pub(super) fn put(&self, e: &Emitter<'c>, offset: IntValue<'c>, sums: &[FloatValue<'c>]) {
+        let own = e.offset(self.own, offset);
+        for (index, four) in (0..).zip(sums.chunks(4)) {
+            let values: Vec<BasicValueEnum<'c>> = four.iter().map(|&sum| sum.into()).collect();
+            let place = e.offset(own, e.i64(index * self.step()));
+            e.store(place, e.vector(&values), 16);
+        }
+    }
+
+    /// Counts the block's part, all of which is written. Says whether all parts are there, to one block only.
+    pub(super) fn is_last(&self, e: &Emitter<'c>) -> IntValue<'c> {
+        self.crew.is_last(e, self.counter, self.splits)
+    }
+
+    /// So many of the thread's sums over all splits, a multiple of four, once all parts are there.
+    pub(super) fn whole(
+        &self,
+        e: &Emitter<'c>,
+        offset: IntValue<'c>,
+        count: usize,
+    ) -> Vec<FloatValue<'c>> {
+        let first = e.offset(self.first, offset);
+        let mut state: Vec<BasicValueEnum<'c>> = vec![first.into()];
+        state.extend(vec![BasicValueEnum::from(e.f32(0.0)); count]);
+        let whole = e.repeat(self.splits, state, |e, state| {
+            let part = state[0].into_pointer_value();
+            let mut next = vec![e.offset(part, e.i64(self.part_bytes)).into()];
+            for (index, four) in (0..).zip(state[1..].chunks(4)) {
+                let pointer = e.offset(part, e.i64(index * self.step()));
+                let read = e.load(e.f32_type().vec_type(4), pointer, 16);
+                for (element, sum) in (0..).zip(four) {
+                    let value = e.element(read.into_vector_value(), element);
+                    let sum = e.add_float(sum.into_float_value(), value.into_float_value());
+                    next.push(sum.into());
+                }
+            }
+            next
+        });
+        whole[1..]
+            .iter()
+            .map(|sum| sum.into_float_value())
+            .collect()
     }
 }
 

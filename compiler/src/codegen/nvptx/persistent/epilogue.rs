@@ -114,12 +114,7 @@ impl<'l, 'c> Writer<'l, 'c> {
                 let place = (block * WARPGROUP_ROWS, column);
                 let part = self.write_part(e, tile, place, (sums, &mut buffers));
                 if self.contraction().epilogue.result_sums {
-                    let columns: Vec<[FloatValue<'c>; 2]> = part
-                        .pairs
-                        .chunks(2)
-                        .map(|rows| self.add_rows(e, &part.panel, rows))
-                        .collect();
-                    panel_sums.push(PanelSums::of_lanes(e, self.lane, &columns));
+                    panel_sums.push(self.sums_of(e, &part));
                 }
             }
         }
@@ -128,13 +123,57 @@ impl<'l, 'c> Writer<'l, 'c> {
                 await_reads(e, 0);
             }
             warp_barrier(e);
-            let writer = result_sums::Writer {
-                kernel: self.kernel,
-                crew,
-                lane: self.lane,
-                scratch: self.panels,
-            };
-            writer.write(e, tile, &panel_sums);
+            self.sums_writer(crew, self.panels)
+                .write(e, tile, &panel_sums);
+        }
+    }
+
+    /// Sums of a part's columns over its rows.
+    fn sums_of(&self, e: &Emitter<'c>, part: &Part<'c>) -> PanelSums<'c> {
+        let columns: Vec<[FloatValue<'c>; 2]> = part
+            .pairs
+            .chunks(2)
+            .map(|rows| self.add_rows(e, &part.panel, rows))
+            .collect();
+        PanelSums::of_lanes(e, self.lane, &columns)
+    }
+
+    fn sums_writer<'k>(
+        &'k self,
+        crew: &'k Crew<'c>,
+        scratch: IntValue<'c>,
+    ) -> result_sums::Writer<'k, 'c> {
+        result_sums::Writer {
+            kernel: self.kernel,
+            crew,
+            lane: self.lane,
+            scratch,
+        }
+    }
+
+    /// Keeps the sums of a part's columns, if they are wanted, in the warp's share of a scratch memory. The column has the
+    /// number of the part's first one among those of all the warp's blocks of rows.
+    pub(in crate::codegen::nvptx) fn keep_sums(
+        &self,
+        e: &Emitter<'c>,
+        (crew, scratch): (&Crew<'c>, IntValue<'c>),
+        (part, column): (&Part<'c>, IntValue<'c>),
+    ) {
+        if self.contraction().epilogue.result_sums {
+            let sums = self.sums_of(e, part);
+            self.sums_writer(crew, scratch).put(e, column, &sums);
+        }
+    }
+
+    /// Adds up the sums that were kept of a tile, if any were.
+    pub(in crate::codegen::nvptx) fn finish_sums(
+        &self,
+        e: &Emitter<'c>,
+        (crew, scratch): (&Crew<'c>, IntValue<'c>),
+        tile: &Tile<'c>,
+    ) {
+        if self.contraction().epilogue.result_sums {
+            self.sums_writer(crew, scratch).finish(e, tile);
         }
     }
 

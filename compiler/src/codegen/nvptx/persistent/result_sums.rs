@@ -53,24 +53,35 @@ pub(super) struct Writer<'l, 'c> {
     /// All consumers.
     pub crew: &'l Crew<'c>,
     pub lane: IntValue<'c>,
-    /// Shared address of the warp's buffers, which nothing reads or writes.
+    /// Shared address of as many bytes as the warp's buffers have, which nothing reads or writes; those of all warps lie
+    /// next to each other.
     pub scratch: IntValue<'c>,
 }
 
 impl<'c> Writer<'_, 'c> {
     /// The panels come in the order of the warp's blocks of rows, and within one of the columns.
     pub(super) fn write(&self, e: &Emitter<'c>, tile: &Tile<'c>, panels: &[PanelSums<'c>]) {
-        let schedule = self.kernel.schedule;
-        let (columns, threads) = (schedule.columns, self.crew.threads);
-        // The lane's pair within a panel.
+        for (index, sums) in (0..).zip(panels) {
+            self.put(e, e.i32(index * PANEL_COLUMNS), sums);
+        }
+        self.finish(e, tile);
+    }
+
+    /// Keeps the sums of a panel whose first column has this number among those of all the warp's blocks of rows.
+    pub(super) fn put(&self, e: &Emitter<'c>, first: IntValue<'c>, sums: &PanelSums<'c>) {
+        // The lane's pair within the panel.
         let pair = e.shl_const(e.shr_const(self.lane, 2), 3);
         let column = e.add(pair, e.shl_const(e.and_const(self.lane, 3), 1));
-        let own = e.add(self.scratch, e.shl_const(column, 2));
-        for (index, PanelSums(sums)) in (0..).zip(panels) {
-            let address = e.add_const(own, index * PANEL_COLUMNS * 4);
-            let values = e.vector(&[sums[0].into(), sums[1].into()]);
-            e.store(e.shared_pointer(address), values, 8);
-        }
+        let column = e.add(first, column);
+        let address = e.add(self.scratch, e.shl_const(column, 2));
+        let values = e.vector(&[sums.0[0].into(), sums.0[1].into()]);
+        e.store(e.shared_pointer(address), values, 8);
+    }
+
+    /// Adds up what all warps have kept.
+    pub(super) fn finish(&self, e: &Emitter<'c>, tile: &Tile<'c>) {
+        let schedule = self.kernel.schedule;
+        let (columns, threads) = (schedule.columns, self.crew.threads);
         self.crew.barrier.emit(e);
         let warp = e.shr_const(self.crew.thread, 5);
         let first_warp = e.sub(self.scratch, e.mul_const(warp, PANELS * PANEL_BYTES));
