@@ -78,6 +78,19 @@ pub enum CodegenError {
     },
 }
 
+impl CodegenError {
+    /// Whether something else must be asked for, rather than something be mended.
+    pub const fn concerns_options(&self) -> bool {
+        matches!(
+            self,
+            CodegenError::InvalidDescription(_)
+                | CodegenError::Unsupported { .. }
+                | CodegenError::UnknownTarget(_)
+                | CodegenError::PtxVersion { .. }
+        )
+    }
+}
+
 fn folder_list(folders: &[PathBuf]) -> String {
     if folders.is_empty() {
         return "no folder at all".to_owned();

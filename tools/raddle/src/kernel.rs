@@ -1,5 +1,6 @@
 //! `raddle kernel`: one kernel of a linear layer as LLVM IR, PTX, machine code, disassembly, or as a report.
 
+mod refusal;
 mod run;
 mod store;
 
@@ -9,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use raddle_compiler::codegen::nvptx::{
     self, Architecture, LayerSetting, Planned, PtxVersion, Report, Sass, Target, Toolkit,
@@ -20,6 +21,7 @@ use raddle_compiler::codegen::{
 };
 
 use crate::input;
+use refusal::BadOptions;
 
 /// What `raddle kernel` takes.
 #[derive(Args)]
@@ -27,7 +29,7 @@ pub struct Options {
     /// The kernel of the layer `C[m, n] = act(A[m, k] · B[k, n] + bias[n])`.
     #[arg(long, value_enum, default_value_t = Op::FusedLinear)]
     op: Op,
-    /// The activation, or, for dx, whose derivative multiplies; `gelu` is its tanh form.
+    /// The activation, or, for dx and dact, whose derivative multiplies; `gelu` is its tanh form.
     #[arg(long, value_enum, default_value_t = Act::None)]
     act: Act,
     /// The type of the inputs, and of the results unless --out-dtype says otherwise.
@@ -209,11 +211,15 @@ enum Emit {
     Report,
 }
 
-/// Runs the subcommand.
+/// Runs the subcommand. Options that mean nothing, or that no kernel has, end it with 2.
 ///
 /// # Errors
-/// Kernels that cannot be emitted, NVIDIA programs that are missing or fail, files that cannot be written.
+/// NVIDIA programs that are missing or fail, files that cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    refusal::exit_code(emit(options))
+}
+
+fn emit(options: &Options) -> anyhow::Result<ExitCode> {
     let output = &options.output;
     let target = match output.ptx_version {
         Some(version) => Target::with_ptx(output.target, version)?,
@@ -226,7 +232,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         return run_program(program, options, target);
     }
     if output.emit == Emit::Cubin && output.output.is_none() && io::stdout().is_terminal() {
-        bail!("machine code is not for a terminal; name a file with -o");
+        return refuse("machine code is not for a terminal; name a file with -o");
     }
     let kernel = options.description()?;
     if output.emit == Emit::Llvm && options.run.run.is_none() {
@@ -303,6 +309,7 @@ impl Options {
     fn description(&self) -> anyhow::Result<KernelDescription> {
         let element = self.dtype.element();
         let math = self.math()?;
+        self.check_operands()?;
         let operands = &self.operands;
         let layout = |transposed, leading, offset| MatrixLayout {
             order: if transposed {
@@ -352,14 +359,26 @@ impl Options {
         })
     }
 
+    /// Refuses what is said of matrices that the op does not have.
+    fn check_operands(&self) -> anyhow::Result<()> {
+        let operands = &self.operands;
+        let says_of_second = operands.trans_b || operands.ldb.is_some() || operands.offset_b != 0;
+        if matches!(self.op, Op::Dbias | Op::Dact) && says_of_second {
+            return refuse("dbias and dact have no second input to lay out");
+        }
+        let says_of_result = operands.ldc.is_some() || operands.offset_c != 0;
+        if matches!(self.op, Op::Dbias) && (says_of_result || self.epilogue.out_dtype.is_some()) {
+            return refuse("dbias has no result but dBias, whose type --bias-dtype says");
+        }
+        Ok(())
+    }
+
     fn math(&self) -> anyhow::Result<Math> {
         match (self.dtype, self.math) {
             (Inputs::Tf32, None | Some(Products::Tf32)) => Ok(Math::Tf32),
-            (Inputs::Tf32, Some(_)) => {
-                bail!(
-                    "--dtype tf32 rounds its inputs to tf32; another --math goes with --dtype f32"
-                )
-            }
+            (Inputs::Tf32, Some(_)) => refuse(
+                "--dtype tf32 rounds its inputs to tf32; another --math goes with --dtype f32",
+            ),
             (_, math) => Ok(math.map_or(Math::Full, Products::math)),
         }
     }
@@ -405,6 +424,10 @@ impl Dtype {
             Dtype::F32 => ElementType::F32,
         }
     }
+}
+
+fn refuse<T>(reason: &str) -> anyhow::Result<T> {
+    Err(BadOptions(reason.to_owned()).into())
 }
 
 fn extent() -> clap::builder::RangedU64ValueParser<u64> {

@@ -166,6 +166,7 @@ impl fmt::Display for Report {
             };
             writeln!(f, "{what} {}", reason.reason())?;
         }
+        write_parts(f, plan)?;
         let launch = plan.launch();
         writeln!(
             f,
@@ -215,6 +216,35 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+/// What blocks hand each other, if anything.
+fn write_parts(f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
+    let (parts, terms) = match plan {
+        Plan::Product(schedule) => (schedule.parts, schedule.depth * schedule.depth_tiles),
+        Plan::Warpgroups(schedule) => (schedule.parts, STAGE_DEPTH * schedule.depth_tiles),
+        Plan::TensorMemory(schedule) => (schedule.tile.parts, 0),
+        Plan::ColumnSum(schedule) => (schedule.parts, 0),
+    };
+    if parts.splits_tiles() {
+        let splits = parts.splits;
+        writeln!(
+            f,
+            "split-K:              {splits} blocks share a tile, {terms} terms each"
+        )?;
+    }
+    if let Some(count) = parts.column_parts.filter(|&count| count > 1) {
+        writeln!(f, "sums of columns:      {count} parts")?;
+    }
+    let scratch = plan.scratch();
+    if scratch.workspace_bytes > 0 {
+        writeln!(
+            f,
+            "scratch bytes:        {} of workspace, {} of counters",
+            scratch.workspace_bytes, scratch.counter_bytes
+        )?;
+    }
+    Ok(())
 }
 
 fn write_product(f: &mut fmt::Formatter<'_>, schedule: &TileSchedule) -> fmt::Result {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use raddle_bundle::KernelImage;
 use raddle_bundle::kernel::{Access, KernelParameter};
@@ -12,6 +12,7 @@ use raddle_compiler::codegen::nvptx::{Parameter, Ptx};
 use raddle_compiler::codegen::oracle::{self, Inputs, Matrix, Results};
 use raddle_runtime::device::launch::{BufferId, Contents, LaunchError, Launched, Launcher};
 
+use super::refusal::BadOptions;
 use crate::device::{Delivery, Device, Simulation};
 
 /// Launches of which the fastest is reported, on a device with a clock.
@@ -58,8 +59,10 @@ pub fn run(ptx: &Ptx, device: Device, options: &Run) -> anyhow::Result<ExitCode>
         .fold(0, u128::max);
     let starts = [kernel.a, kernel.b, kernel.c].map(|layout| u128::from(layout.offset));
     let largest = starts.into_iter().fold(largest, u128::max);
-    if kernel.flops() / 2 > MOST_TERMS || largest > MOST_ELEMENTS {
-        bail!("this kernel is too large to run and compare; choose smaller extents");
+    let workspace = u128::from(ptx.scratch.workspace_bytes / 4);
+    if kernel.flops() / 2 > MOST_TERMS || largest.max(workspace) > MOST_ELEMENTS {
+        let reason = "this kernel is too large to run and compare; choose smaller extents";
+        return Err(BadOptions(reason.to_owned()).into());
     }
     let inputs = Inputs::random(kernel, options.seed);
     let simulation = Simulation {
