@@ -18,16 +18,25 @@ pub(super) fn operation(parts: &[&str]) -> Option<TensorMemory> {
         ["relinquish_alloc_permit", "cta_group::1", "sync", "aligned"] => TensorMemory::Relinquish,
         ["fence::before_thread_sync"] => TensorMemory::FenceBefore,
         ["fence::after_thread_sync"] => TensorMemory::FenceAfter,
-        ["mma", "cta_group::1", "kind::f16", rest @ ..] => match rest {
-            // What is kept for the next product changes nothing but speed.
-            [] | ["collector::a::discard" | "collector::a::fill"] => TensorMemory::Multiply,
-            ["collector::a::use" | "collector::a::lastuse"] => TensorMemory::Multiply,
-            _ => return None,
-        },
-        ["commit", "cta_group::1", "mbarrier::arrive::one", rest @ ..] => match rest {
-            ["b64"] | ["shared::cluster", "b64"] => TensorMemory::Commit,
-            _ => return None,
-        },
+        ["mma", "cta_group::1", "kind::f16"] => TensorMemory::Multiply,
+        // What is kept for the next product changes nothing but speed.
+        [
+            "mma",
+            "cta_group::1",
+            "kind::f16",
+            "collector::a::discard"
+            | "collector::a::fill"
+            | "collector::a::use"
+            | "collector::a::lastuse",
+        ] => TensorMemory::Multiply,
+        ["commit", "cta_group::1", "mbarrier::arrive::one", "b64"]
+        | [
+            "commit",
+            "cta_group::1",
+            "mbarrier::arrive::one",
+            "shared::cluster",
+            "b64",
+        ] => TensorMemory::Commit,
         ["ld", "sync", "aligned", shape, count, "b32"] => {
             TensorMemory::Load(fragment(shape, count)?)
         }

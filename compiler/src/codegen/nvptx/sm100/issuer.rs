@@ -87,8 +87,8 @@ fn instruction(shared: &Shared<'_, '_>) -> u32 {
         | element << 10
         | outer(schedule.left) << 15
         | outer(schedule.right) << 16
-        | schedule.columns / 8 << 17
-        | schedule.rows / 16 << 24
+        | (schedule.columns / 8) << 17
+        | (schedule.rows / 16) << 24
 }
 
 /// Descriptor units from one step's terms to the next one's.

@@ -158,7 +158,7 @@ fn read<'c>(e: &Emitter<'c>, address: IntValue<'c>) -> Vec<FloatValue<'c>> {
     let types = [BasicTypeEnum::from(e.f32_type()); PANEL_SUMS];
     let sums: Vec<FloatValue<'c>> = (0..halves)
         .flat_map(|half| {
-            let address = e.add_const(address, half * PANEL_ROWS << LANE_SHIFT);
+            let address = e.add_const(address, (half * PANEL_ROWS) << LANE_SHIFT);
             e.assembly(
                 (text.clone(), constraints.clone()),
                 &types,
