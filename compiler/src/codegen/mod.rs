@@ -29,6 +29,7 @@ pub mod parts;
 pub mod program;
 pub mod tensor_memory_tiling;
 pub mod tiling;
+mod warpgroup_refusal;
 pub mod warpgroup_tiling;
 
 pub use depth_shares::Wish;

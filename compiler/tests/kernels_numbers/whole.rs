@@ -1,7 +1,7 @@
 //! The whole product of variants and shapes, on every path.
 
 use raddle_compiler::codegen::nvptx::{Architecture, Target, emit_tuned};
-use raddle_compiler::codegen::{Activation, ElementType, KernelDescription, KernelOp, Math};
+use raddle_compiler::codegen::{Activation, ElementType, KernelDescription, KernelOp, Math, Wish};
 
 use super::hopper::{self, check_emitted};
 use super::{LAYOUTS, SHAPES, forward};
@@ -27,11 +27,25 @@ fn check_whole_product(element: ElementType, math: Math) {
                     };
                     check_everywhere(&forward);
                     check_everywhere(&input_gradient);
+                    check_everywhere(&KernelDescription {
+                        bias: Some(ElementType::ALL[layout % 3]),
+                        ..input_gradient
+                    });
+                    check_everywhere(&KernelDescription {
+                        op: KernelOp::ActivationGradient,
+                        math: Math::Full,
+                        bias: [None, Some(ElementType::F32), Some(element)][layout % 3],
+                        ..input_gradient
+                    });
+                    if activation == Activation::GeluTanh {
+                        check_splits(&forward);
+                        check_splits(&input_gradient);
+                    }
                 }
             }
             for accumulate in [false, true] {
-                for bias in [None, Some(ElementType::F32)] {
-                    check_everywhere(&KernelDescription {
+                for bias in [None, Some(ElementType::F32), Some(ElementType::Bf16)] {
+                    let gradient = KernelDescription {
                         op: KernelOp::WeightGradient,
                         math,
                         output: ElementType::F32,
@@ -40,8 +54,40 @@ fn check_whole_product(element: ElementType, math: Math) {
                         bias,
                         accumulate,
                         ..KernelDescription::product(element, m, n, k)
+                    };
+                    check_everywhere(&gradient);
+                    check_splits(&gradient);
+                }
+            }
+            for batch in [1, 3] {
+                for bias in ElementType::ALL {
+                    check_everywhere(&KernelDescription {
+                        op: KernelOp::BiasGradient,
+                        batch,
+                        a,
+                        bias: Some(bias),
+                        ..KernelDescription::product(element, m, n, k)
                     });
                 }
+            }
+        }
+    }
+}
+
+/// A kernel whose depth blocks share, in as many ways as it has stages for.
+fn check_splits(kernel: &KernelDescription) {
+    for architecture in [
+        Architecture::Sm80,
+        Architecture::Sm90a,
+        Architecture::Sm100a,
+    ] {
+        for splits in [2, 3] {
+            let wish = Wish {
+                splits: Some(splits),
+                ..Wish::default()
+            };
+            if let Ok(emitted) = emit_tuned(kernel, Target::of(architecture), wish) {
+                check_emitted(kernel, &emitted.ptx);
             }
         }
     }

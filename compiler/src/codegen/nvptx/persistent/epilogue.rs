@@ -1,15 +1,14 @@
 //! From sums in a warp's registers to the result: bias, auxiliary output, activation, derivative, accumulation.
 //!
-//! `wgmma`, and a read of tensor memory, leave a lane neighbours of two columns in rows eight apart. Everything elementwise happens where the sums are.
-//! Results then go into a buffer of 16 lines of 128 bytes, which belongs to the warp, and from there to global memory by
-//! the tensor memory accelerator, which also cuts off what lies beyond the result. While one buffer is being written, the
-//! warp fills its other one. Results whose rows start at other addresses than multiples of 16 bytes are written from
-//! registers.
+//! `wgmma`, and a read of tensor memory, leave a lane neighbours of two columns in rows eight apart. Everything elementwise
+//! happens where the sums are. Results then go to global memory through the warp's buffers ([`super::staging`]); those whose
+//! rows start at other addresses than multiples of 16 bytes are written from registers.
 
 use inkwell::IntPredicate;
-use inkwell::values::{BasicValueEnum, FloatValue, IntValue, PointerValue};
+use inkwell::values::{FloatValue, IntValue, PointerValue};
 
 use super::result_sums::{self, PanelSums};
+use super::staging::{Buffers, Place, Staging, await_reads};
 use super::{Kernel, Thread, Tile, warp_barrier};
 use crate::codegen::contraction::Contraction;
 use crate::codegen::description::ElementType;
@@ -36,11 +35,7 @@ pub(in crate::codegen::nvptx) struct Writer<'l, 'c> {
     lane: IntValue<'c>,
     /// First row of the warp's share within the tile.
     warp_row: IntValue<'c>,
-    /// Row and first column of the lane's first pair within the warp's share.
-    lane_row: IntValue<'c>,
-    lane_column: IntValue<'c>,
-    /// Shared address of the warp's buffers.
-    panels: IntValue<'c>,
+    staging: Staging<'c>,
 }
 
 /// Where a lane's pairs of one panel lie in the result.
@@ -55,12 +50,12 @@ struct Panel<'c> {
 }
 
 /// One of a lane's pairs of neighbours in a panel.
-struct Pair<'c> {
+pub(super) struct Pair<'c> {
     /// Rows below the lane's first.
-    row: u32,
+    pub row: u32,
     /// Columns right of the lane's first.
-    column: u32,
-    values: [FloatValue<'c>; 2],
+    pub column: u32,
+    pub values: [FloatValue<'c>; 2],
 }
 
 /// What a warp has written, as it was before it was rounded.
@@ -83,9 +78,12 @@ impl<'l, 'c> Writer<'l, 'c> {
             kernel,
             lane: thread.lane,
             warp_row,
-            lane_row: e.shr_const(thread.lane, 2),
-            lane_column: e.shl_const(e.and_const(thread.lane, 3), 1),
-            panels: e.add(start, e.mul_const(thread.warp, PANELS * PANEL_BYTES)),
+            staging: Staging {
+                lane: thread.lane,
+                lane_row: e.shr_const(thread.lane, 2),
+                lane_column: e.shl_const(e.and_const(thread.lane, 3), 1),
+                start: e.add(start, e.mul_const(thread.warp, PANELS * PANEL_BYTES)),
+            },
         }
     }
 
@@ -123,7 +121,7 @@ impl<'l, 'c> Writer<'l, 'c> {
                 await_reads(e, 0);
             }
             warp_barrier(e);
-            self.sums_writer(crew, self.panels)
+            self.sums_writer(crew, self.staging.start)
                 .write(e, tile, &panel_sums);
         }
     }
@@ -198,10 +196,7 @@ impl<'l, 'c> Writer<'l, 'c> {
 
     /// No buffer of a tile is filled yet.
     pub(in crate::codegen::nvptx) fn buffers(&self) -> Buffers {
-        Buffers {
-            filled: 0,
-            per_tile: self.buffers_per_tile(),
-        }
+        Buffers::of_tile(self.buffers_per_tile())
     }
 
     /// Writes 16 rows of 64 columns, some rows below the warp's first and from a column of the tile on.
@@ -218,8 +213,8 @@ impl<'l, 'c> Writer<'l, 'c> {
             batch: tile.batch,
             row,
             column,
-            lane_row: e.add(row, self.lane_row),
-            lane_column: e.add(column, self.lane_column),
+            lane_row: e.add(row, self.staging.lane_row),
+            lane_column: e.add(column, self.staging.lane_column),
         };
         let pairs = sums.chunks(2).zip(0..).map(|(pair, index)| Pair {
             row: index % 2 * PAIR_STRIDE,
@@ -428,9 +423,14 @@ impl<'l, 'c> Writer<'l, 'c> {
                 let columns = LINE_BYTES / element.bytes();
                 let per_buffer = (columns / PAIR_STRIDE * 2) as usize;
                 for (index, pairs) in (0..).zip(pairs.chunks(per_buffer)) {
-                    let buffer = self.fill_buffer(e, (element, pairs), buffers);
-                    let column = e.add_const(panel.column, index * columns);
-                    self.store_buffer(e, (parameter, buffer), (panel, column));
+                    let buffer = self.staging.fill(e, (element, pairs), buffers);
+                    let place = Place {
+                        batch: panel.batch,
+                        row: panel.row,
+                        column: e.add_const(panel.column, index * columns),
+                    };
+                    self.staging
+                        .send(e, self.kernel, (parameter, buffer), &place);
                 }
             }
             StorePath::Direct(width) => {
@@ -451,63 +451,6 @@ impl<'l, 'c> Writer<'l, 'c> {
                 }
             }
         }
-    }
-
-    /// Puts pairs into the next of the warp's buffers, whose shared address is returned.
-    fn fill_buffer(
-        &self,
-        e: &Emitter<'c>,
-        (element, pairs): (ElementType, &[Pair<'c>]),
-        buffers: &mut Buffers,
-    ) -> IntValue<'c> {
-        let (index, under_way) = buffers.next();
-        await_reads(e, under_way);
-        warp_barrier(e);
-        let buffer = e.add_const(self.panels, index * PANEL_BYTES);
-        let line = e.add(buffer, e.mul_const(self.lane_row, LINE_BYTES));
-        let within = e.mul_const(self.lane_column, element.bytes());
-        let chunk = e.xor(e.and_const(within, 0x70), e.shl_const(self.lane_row, 4));
-        let rest = e.add(line, e.and_const(within, 0xf));
-        let first = pairs[0].column;
-        for pair in pairs {
-            let further = (pair.column - first) * element.bytes();
-            let address = e.add(rest, e.xor_const(chunk, further));
-            // Eight rows on, the chunks are permuted alike.
-            let address = e.add_const(address, pair.row * LINE_BYTES);
-            elements::store(e, e.shared_pointer(address), element, &pair.values);
-        }
-        buffer
-    }
-
-    /// Starts the copy of a filled buffer to the result.
-    fn store_buffer(
-        &self,
-        e: &Emitter<'c>,
-        (parameter, buffer): (Parameter, IntValue<'c>),
-        (panel, column): (&Panel<'c>, IntValue<'c>),
-    ) {
-        e.call("llvm.nvvm.fence.proxy.async.shared_cta", &[], &[]);
-        warp_barrier(e);
-        let map = self.kernel.map(e, parameter);
-        let has_batch = self.kernel.has_batch(parameter);
-        let is_first = e.compare(IntPredicate::EQ, self.lane, e.i32(0));
-        e.when(is_first, |e| {
-            let mut arguments: Vec<BasicValueEnum<'c>> = vec![
-                e.shared_pointer(buffer).into(),
-                map.into(),
-                column.into(),
-                panel.row.into(),
-            ];
-            if has_batch {
-                arguments.push(panel.batch.unwrap_or(e.i32(0)).into());
-            }
-            let hint: [BasicValueEnum<'c>; 2] = [e.i64(0).into(), e.boolean(false).into()];
-            arguments.extend(hint);
-            let rank = if has_batch { 3 } else { 2 };
-            let name = format!("llvm.nvvm.cp.async.bulk.tensor.s2g.tile.{rank}d");
-            e.call(&name, &[], &arguments);
-            e.call("llvm.nvvm.cp.async.bulk.commit.group", &[], &[]);
-        });
     }
 
     /// A matrix that is laid out like the result, seen from the lane's first pair.
@@ -557,28 +500,4 @@ impl<'c> Matrix<'c> {
         let bytes = u64::from(row) * self.line_bytes + u64::from(column) * self.element_bytes;
         e.offset(self.lane, e.i64(bytes))
     }
-}
-
-/// Which of a warp's buffers comes next.
-pub(in crate::codegen::nvptx) struct Buffers {
-    /// Buffers filled so far for this tile.
-    filled: u32,
-    per_tile: u32,
-}
-
-impl Buffers {
-    /// The next buffer, and how many copies may still be under way when it is filled: the other buffer's, unless the
-    /// tile before ended with this one.
-    fn next(&mut self) -> (u32, u32) {
-        let index = self.filled % PANELS;
-        let repeats = self.filled == 0 && !self.per_tile.is_multiple_of(PANELS);
-        self.filled += 1;
-        (index, if repeats { 0 } else { PANELS - 1 })
-    }
-}
-
-/// Waits until at most so many of the thread's copies still read shared memory.
-fn await_reads(e: &Emitter<'_>, under_way: u32) {
-    let name = "llvm.nvvm.cp.async.bulk.wait.group.read";
-    e.call(name, &[], &[e.i32(under_way).into()]);
 }

@@ -7,6 +7,7 @@ mod epilogue;
 mod producer;
 mod result_sums;
 mod ring;
+mod staging;
 
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
