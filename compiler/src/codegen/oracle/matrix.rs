@@ -116,6 +116,18 @@ impl Matrix {
         self.rounded.as_ref().unwrap_or(&self.values)
     }
 
+    /// Sets every number, given its batch, row and column, to one that an element can hold.
+    pub(super) fn fill(&mut self, number: impl Fn([usize; 3]) -> f64) {
+        for (place, value) in self.places().zip(&mut self.values) {
+            *value = number(place);
+        }
+        if let Some(rounded) = &mut self.rounded {
+            for (rounded, &value) in rounded.iter_mut().zip(&self.values) {
+                *rounded = to_tf32(value as f32).into();
+            }
+        }
+    }
+
     /// Moves all numbers, which lie between −1 and 1, at least 1/16 away from zero.
     pub(super) fn keep_from_zero(&mut self) {
         for value in &mut self.values {

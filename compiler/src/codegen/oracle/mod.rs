@@ -5,6 +5,7 @@
 mod activation;
 mod compare;
 mod matrix;
+mod sample;
 
 use super::Math;
 use super::description::{ElementType, KernelDescription, KernelOp, MatrixLayout, NamedMatrix};
@@ -12,6 +13,7 @@ use super::description::{ElementType, KernelDescription, KernelOp, MatrixLayout,
 pub use compare::{Comparison, Results, bias_gradient, compare};
 use matrix::Walk;
 pub use matrix::{Matrix, Random};
+pub use sample::{Gathered, Generated, Sample, Which, nans};
 
 /// All that a kernel reads.
 #[derive(Clone, Debug)]

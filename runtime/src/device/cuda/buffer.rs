@@ -70,6 +70,11 @@ impl Buffer {
         self.address
     }
 
+    /// Where it is in the GPU's memory, for libraries beside this one. It must not be used once the buffer is gone.
+    pub fn device_address(&self) -> u64 {
+        self.address
+    }
+
     /// Replaces what it holds.
     ///
     /// # Errors

@@ -151,6 +151,14 @@ impl Gpu {
         )
     }
 
+    /// Makes the GPU's context current in this thread, for libraries beside this one.
+    ///
+    /// # Errors
+    /// [`CudaError::Call`].
+    pub fn make_current(&self) -> Result<(), CudaError> {
+        self.call("cuCtxSetCurrent", || Ok(()))
+    }
+
     /// Makes the context current in this thread and calls the driver.
     pub(super) fn call<T>(
         &self,

@@ -102,6 +102,11 @@ impl Stream {
         })
     }
 
+    /// The driver's handle, for libraries beside this one. It must not be used once the stream is gone.
+    pub fn handle(&self) -> *mut std::ffi::c_void {
+        self.handle.cast()
+    }
+
     /// Waits until everything started so far is done.
     ///
     /// # Errors
