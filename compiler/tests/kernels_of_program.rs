@@ -147,7 +147,7 @@ fn layers_without_a_kernel_are_explained() {
             "%x: tensor<8x64xf64>, %w: tensor<64x32xf64>",
             r#"  %0 = "dist.fused_linear"(%x, %w) {activation = "none"}
       : (tensor<8x64xf64>, tensor<64x32xf64>) -> tensor<8x32xf64>"#,
-            "elements of x are f64; kernels take bf16, f16 and f32",
+            "elements of x are f64; kernels take bf16, f16, tf32 and f32",
         ),
         (
             "%x: tensor<?x64xf32>, %w: tensor<64x32xf32>",

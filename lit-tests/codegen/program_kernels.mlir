@@ -17,7 +17,7 @@
 // TF32-NEXT: dx_bf16_relu_64x32x128: {{.*}} 1 use
 // TF32-NEXT: dw_bf16_none_64x32x128_bias_f32_to_f32_accumulate: {{.*}} 1 use
 
-// WARNING: program_kernels.mlir:33:8: warning: no GPU kernel computes this layer: elements of x are f64; kernels take bf16, f16 and f32 {{\[W0901\]}}
+// WARNING: program_kernels.mlir:33:8: warning: no GPU kernel computes this layer: elements of x are f64; kernels take bf16, f16, tf32 and f32 {{\[W0901\]}}
 
 func.func @step(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>, %y: tensor<64x128xbf16>,
                 %v: tensor<128x32xbf16>, %d: tensor<64x32xbf16>, %acc: tensor<128x32xf32>, %z: tensor<8x16xf64>,

@@ -26,7 +26,7 @@
 // KERNELS-NEXT: numbers:     14976 compared, 0 wrong, largest error 0.{{[0-9]+}} of what is allowed
 // KERNELS-NEXT: findings:    0
 
-// WARNING: warning: no GPU kernel computes this layer: elements of x are f64; kernels take bf16, f16 and f32 {{\[W0901\]}}
+// WARNING: warning: no GPU kernel computes this layer: elements of x are f64; kernels take bf16, f16, tf32 and f32 {{\[W0901\]}}
 
 // JSON:     "check": {
 // JSON:       "wrong": 0

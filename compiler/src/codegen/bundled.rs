@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use raddle_bundle::kernel::{Access, Element, InstrBuffer, InstrLaunch, InstrPlan, Start};
+use raddle_bundle::kernel::{Access, Element, Inputs, InstrBuffer, InstrLaunch, InstrPlan, Start};
 use raddle_bundle::{Bundle, Class, Function, FunctionKind, Instr, KernelImage, Kernels, Value};
 use raddle_dialect::ops::{self, Attributes};
 use raddle_dialect::{DType, TensorType, ops::OpDef};
@@ -14,11 +14,13 @@ use raddle_dialect::{DType, TensorType, ops::OpDef};
 use super::description::{ElementType, KernelDescription};
 use super::error::CodegenError;
 use super::layer::{self, LayerPlan};
+use super::math::Math;
 use super::nvptx::Parameters;
 
 /// The kernels that a bundle's instructions need.
 #[derive(Debug)]
 pub struct BundleKernels {
+    math: Math,
     descriptions: Vec<KernelDescription>,
     plans: Vec<LayerPlan>,
     /// Class, function, instruction and plan.
@@ -48,9 +50,10 @@ pub struct BuiltKernel {
 }
 
 impl BundleKernels {
-    /// Plans every linear layer of a bundle.
-    pub fn of(bundle: &Bundle) -> Self {
+    /// Plans every linear layer of a bundle; products of single-precision elements are computed as `math` says.
+    pub fn of(bundle: &Bundle, math: Math) -> Self {
         let mut kernels = Self {
+            math,
             descriptions: Vec::new(),
             plans: Vec::new(),
             assigned: Vec::new(),
@@ -150,6 +153,10 @@ impl BundleKernels {
             let mut planned = InstrPlan {
                 buffers: buffers.collect(),
                 launches: Vec::new(),
+                inputs: match plan.math {
+                    Math::Tf32 => Inputs::Tf32,
+                    Math::Full | Math::ThreeTf32 => Inputs::Whole,
+                },
             };
             for launch in &plan.launches {
                 let kernel: usize = numbers[&launch.kernel];
@@ -199,7 +206,7 @@ impl BundleKernels {
         let operands = types.operands(instr)?;
         let results = instr.results.iter().map(|(_, ty)| tensor_type(ty));
         let results: Vec<_> = results.collect::<Option<_>>()?;
-        let plan = layer::plan(def, &operands, &results, &InstrAttributes(instr))?;
+        let plan = layer::plan(def, &operands, &results, &InstrAttributes(instr), self.math)?;
         self.plans.push(plan.ok()?);
         Some(self.plans.len() - 1)
     }

@@ -17,6 +17,7 @@ use raddle_dialect::{DType, TensorType};
 use super::description::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder,
 };
+use super::math::Math;
 use super::nvptx::Parameter;
 
 /// The kernels that compute an op, and what they share.
@@ -26,6 +27,8 @@ pub struct LayerPlan {
     pub buffers: Vec<LayerBuffer>,
     /// The kernels in the order in which they run.
     pub launches: Vec<LayerLaunch>,
+    /// How their products are computed.
+    pub math: Math,
 }
 
 /// Memory of a layer.
@@ -55,7 +58,8 @@ pub fn is_layer(def: &OpDef) -> bool {
     matches!(def.name, "dist.fused_linear" | "dist.fused_linear_grad")
 }
 
-/// Plans a `dist.fused_linear` or a `dist.fused_linear_grad`; `None` for any other op.
+/// Plans a `dist.fused_linear` or a `dist.fused_linear_grad`; `None` for any other op. Products of f32 elements are computed as `math`
+/// says, those of tf32 elements as what they are.
 ///
 /// # Errors
 /// The reason why no kernel computes it.
@@ -64,6 +68,7 @@ pub fn plan(
     operands: &[TensorType],
     results: &[TensorType],
     attrs: &dyn Attributes,
+    math: Math,
 ) -> Option<Result<LayerPlan, String>> {
     if !is_layer(def) {
         return None;
@@ -75,7 +80,7 @@ pub fn plan(
     let planned = || {
         let operands = Args::operands(def, &operands, attrs).map_err(|e| e.to_string())?;
         let results = Args::results(def, &results, attrs).map_err(|e| e.to_string())?;
-        let mut layer = Layer::new(&operands, &results, attrs)?;
+        let mut layer = Layer::new(&operands, &results, attrs, math)?;
         if is_forward {
             layer.forward()?;
         } else {
@@ -110,6 +115,7 @@ impl<'a> Layer<'a> {
         operands: &'a Values<'a>,
         results: &'a Values<'a>,
         attrs: Attrs<'a>,
+        math: Math,
     ) -> Result<Self, String> {
         let (_, x) = operands.one("x").map_err(|e| e.to_string())?;
         let (_, w) = operands.one("w").map_err(|e| e.to_string())?;
@@ -160,6 +166,11 @@ impl<'a> Layer<'a> {
             plan: LayerPlan {
                 buffers: Vec::new(),
                 launches: Vec::new(),
+                math: match x.dtype {
+                    DType::F32 => math,
+                    DType::TF32 => Math::Tf32,
+                    _ => Math::Full,
+                },
             },
         })
     }
@@ -364,6 +375,7 @@ impl<'a> Layer<'a> {
     }
 
     fn launch(&mut self, kernel: KernelDescription, arguments: Vec<(Parameter, usize)>) {
+        let kernel = kernel.with_math(self.plan.math);
         self.plan.launches.push(LayerLaunch { kernel, arguments });
     }
 
@@ -451,9 +463,9 @@ fn element(name: &str, dtype: DType) -> Result<ElementType, String> {
     match dtype {
         DType::BF16 => Ok(ElementType::Bf16),
         DType::F16 => Ok(ElementType::F16),
-        DType::F32 => Ok(ElementType::F32),
+        DType::F32 | DType::TF32 => Ok(ElementType::F32),
         other => Err(format!(
-            "elements of {name} are {other}; kernels take bf16, f16 and f32"
+            "elements of {name} are {other}; kernels take bf16, f16, tf32 and f32"
         )),
     }
 }

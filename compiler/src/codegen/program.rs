@@ -8,6 +8,7 @@ use raddle_dialect::ops::OpAttributes;
 
 use super::description::KernelDescription;
 use super::layer::{self, LayerPlan};
+use super::math::Math;
 
 /// A kernel, and the op that needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ fn plan(module: &Module, op: OpId) -> Option<Result<LayerPlan, String>> {
     let results = types(module.results(op).collect());
     let attrs = OpAttributes { module, op };
     match operands.and_then(|operands| Ok((operands, results?))) {
-        Ok((operands, results)) => layer::plan(def, &operands, &results, &attrs),
+        Ok((operands, results)) => layer::plan(def, &operands, &results, &attrs, Math::Full),
         Err(reason) => Some(Err(reason)),
     }
 }

@@ -2,7 +2,9 @@
 //! activation, with and without what is optional.
 
 use raddle_bundle::Bundle;
+use raddle_bundle::kernel::Inputs;
 use raddle_compiler::bundle::lower;
+use raddle_compiler::codegen::Math;
 use raddle_compiler::codegen::nvptx::Architecture;
 use raddle_dialect::diag::{Diagnostics, Source};
 use raddle_dialect::ir::{Context, VerifyOptions, verify};
@@ -179,14 +181,14 @@ fn backward(form: &Form, text: &mut Text) {
 }
 
 /// Plays layers once, with every number compared.
-fn check(forms: impl Iterator<Item = Form>, architecture: Architecture) {
+fn check(forms: impl Iterator<Item = Form>, architecture: Architecture, math: Math) {
     let mut text = Text::default();
     for form in forms {
         forward(&form, &mut text);
         backward(&form, &mut text);
     }
     let mut bundle = text.bundle();
-    give_kernels(&mut bundle, architecture);
+    give_kernels(&mut bundle, architecture, math);
     let program = Program::load(&bundle).expect("a program");
     let mut player = player(&program);
     let mut training = Training::new(&program, Mode::Rounded, 3);
@@ -196,41 +198,84 @@ fn check(forms: impl Iterator<Item = Form>, architecture: Architecture) {
 
 #[test]
 fn every_form_of_a_layer_has_kernels() {
-    check(Form::all(), Architecture::Sm80);
+    check(Form::all(), Architecture::Sm80, Math::Full);
 }
 
 #[test]
 fn forms_have_kernels_of_warpgroups() {
     let forms = Form::all().filter(|form| form.dtype == "f16");
-    check(forms, Architecture::Sm90a);
+    check(forms, Architecture::Sm90a, Math::Full);
 }
 
 #[test]
 fn forms_have_kernels_with_tensor_memory() {
     let forms = Form::all().filter(|form| form.dtype == "bf16");
-    check(forms, Architecture::Sm100a);
+    check(forms, Architecture::Sm100a, Math::Full);
 }
 
-/// The comparison bites: a kernel that gets its inputs the wrong way round is found.
+/// Products of f32 on tensor cores: of inputs rounded to tf32, which the comparison rounds too, and of two parts of each.
 #[test]
-fn swapped_inputs_are_found() {
+fn forms_have_kernels_in_tf32() {
+    for (math, odd) in [(Math::Tf32, 0), (Math::ThreeTf32, 1)] {
+        let forms = Form::all().filter(|form| form.dtype == "f32" && form.number % 2 == odd);
+        check(forms, Architecture::Sm80, math);
+    }
+}
+
+/// Elements that are tf32 are multiplied as such.
+#[test]
+fn tensors_of_tf32_have_kernels() {
+    let forms = Form::all().filter(|form| form.dtype == "f32" && form.number / 2 % 2 == 0);
+    let forms = forms.map(|form| Form {
+        dtype: "tf32",
+        ..form
+    });
+    check(forms, Architecture::Sm80, Math::Full);
+}
+
+/// A square layer with its kernel, whose plan may then be spoilt.
+fn square(math: Math) -> Bundle {
     let mut text = Text::default();
     let square = "tensor<16x16xf32>".to_owned();
     let attrs = "activation = \"none\", transpose_a = false, transpose_b = false";
     let operands = [square.clone(), square.clone()];
     text.op("dist.fused_linear", attrs, &operands, &[square]);
     let mut bundle = text.bundle();
-    give_kernels(&mut bundle, Architecture::Sm80);
-    bundle.kernels.plans[0].launches[0].arguments.swap(0, 1);
-    let program = Program::load(&bundle).expect("a program");
+    give_kernels(&mut bundle, Architecture::Sm80, math);
+    bundle
+}
+
+/// How many of the 256 numbers are wrong, and the first of them.
+fn wrong(bundle: &Bundle) -> (u64, String) {
+    let program = Program::load(bundle).expect("a program");
     let mut player = player(&program);
     let mut training = Training::new(&program, Mode::Rounded, 3);
     training.step(&mut (), &mut player).expect("it runs");
     let comparison = player.comparison();
     assert_eq!(comparison.compared, 256);
-    assert!(comparison.wrong > 200, "{comparison:?}");
-    let first = comparison.first_wrong.as_deref().unwrap_or_default();
+    let first = comparison.first_wrong.clone();
+    (comparison.wrong, first.unwrap_or_default())
+}
+
+/// The comparison bites: a kernel that gets its inputs the wrong way round is found.
+#[test]
+fn swapped_inputs_are_found() {
+    let mut bundle = square(Math::Full);
+    assert_eq!(wrong(&bundle), (0, String::new()));
+    bundle.kernels.plans[0].launches[0].arguments.swap(0, 1);
+    let (count, first) = wrong(&bundle);
+    assert!(count > 200, "{count}");
     assert!(first.starts_with("out[0] at "), "{first}");
+}
+
+/// And so is a kernel that rounds its inputs where it should not.
+#[test]
+fn rounded_inputs_are_found() {
+    let mut bundle = square(Math::Tf32);
+    assert_eq!(wrong(&bundle), (0, String::new()));
+    bundle.kernels.plans[0].inputs = Inputs::Whole;
+    let (count, _) = wrong(&bundle);
+    assert!(count > 200, "{count}");
 }
 
 /// A buffer that is smaller than what the kernel reaches is no launch.
@@ -240,7 +285,7 @@ fn short_buffers_are_refused() {
     let form = Form::all().next().expect("a form");
     forward(&form, &mut text);
     let mut bundle = text.bundle();
-    give_kernels(&mut bundle, Architecture::Sm80);
+    give_kernels(&mut bundle, Architecture::Sm80, Math::Full);
     let output = bundle.kernels.plans[0].buffers.iter_mut();
     let output = output.rev().find(|buffer| buffer.result.is_some());
     output.expect("a result").bytes -= 2;

@@ -8,6 +8,7 @@ mod programs;
 mod training;
 
 use raddle_bundle::Bundle;
+use raddle_compiler::codegen::Math;
 use raddle_compiler::codegen::bundled::{BuiltKernel, BundleKernels};
 use raddle_compiler::codegen::nvptx::{Architecture, Target, emit};
 use raddle_runtime::device::kernels::{Check, Player};
@@ -15,8 +16,8 @@ use raddle_runtime::device::ptxsim::{Delivery, Options, PtxsimLauncher};
 use raddle_runtime::device::reference::Program;
 
 /// Gives a bundle the kernels for its layers; none of them may be without.
-fn give_kernels(bundle: &mut Bundle, architecture: Architecture) {
-    let kernels = BundleKernels::of(bundle);
+fn give_kernels(bundle: &mut Bundle, architecture: Architecture, math: Math) {
+    let kernels = BundleKernels::of(bundle, math);
     assert_eq!(kernels.refused(), 0);
     let descriptions = kernels.descriptions().iter();
     let built = descriptions.map(|description| {

@@ -37,6 +37,17 @@ pub struct InstrPlan {
     pub buffers: Vec<InstrBuffer>,
     /// The kernels in the order in which they run.
     pub launches: Vec<InstrLaunch>,
+    /// What the kernels take the elements of their inputs for.
+    pub inputs: Inputs,
+}
+
+/// What kernels take the elements of their inputs for: of a product's factors, and of what is summed on the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Inputs {
+    /// What they are.
+    Whole,
+    /// The nearest tf32 number; of two, the one further from zero.
+    Tf32,
 }
 
 /// Memory of an instruction: a row of elements.

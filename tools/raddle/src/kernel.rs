@@ -179,7 +179,7 @@ enum Inputs {
 
 /// How products of f32 elements are computed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Products {
+pub enum Products {
     /// Fused multiply-adds in single precision.
     Full,
     /// Of inputs rounded to tf32, on tensor cores.
@@ -395,7 +395,8 @@ impl Inputs {
 }
 
 impl Products {
-    fn math(self) -> Math {
+    /// As the library says it.
+    pub fn math(self) -> Math {
         match self {
             Products::Full => Math::Full,
             Products::Tf32 => Math::Tf32,

@@ -2,8 +2,9 @@
 //!
 //! A result may be off by `2u|r| + 1.2 (d + 8) · 2⁻²³ · s`: u is the unit roundoff of its type, r its exact value, d the number of terms
 //! of the sum and s the sum of their magnitudes, the bias's among them. Where the hardware's tanh serves a 16-bit result, 2⁻¹⁰ of the
-//! activation's argument come on top. The sums of magnitudes are the op itself on the operands' absolute values, without an activation.
+//! activation's argument come on top. Kernels that round their inputs to tf32 are held against the op on rounded operands. The sums of magnitudes are the op itself on the operands' absolute values, without an activation.
 
+use raddle_bundle::kernel::Inputs;
 use raddle_bundle::{Instr, Value};
 use raddle_dialect::DType;
 use raddle_dialect::ops::{Args, Attrs, OPERAND_SEGMENTS, definition};
@@ -83,6 +84,7 @@ fn rounding(dtype: DType) -> (f64, f64) {
     match dtype {
         DType::BF16 => (2f64.powi(-8), 2f64.powi(-133)),
         DType::F16 => (2f64.powi(-11), 2f64.powi(-24)),
+        DType::TF32 => (2f64.powi(-11), 2f64.powi(-136)),
         _ => (2f64.powi(-24), 2f64.powi(-149)),
     }
 }
@@ -93,6 +95,7 @@ fn rounding(dtype: DType) -> (f64, f64) {
 /// If the instruction means nothing.
 pub(super) fn compare(
     program: &Program,
+    inputs: Inputs,
     evaluation: &Evaluation,
     results: &[Tensor],
 ) -> Result<Comparison, String> {
@@ -114,10 +117,15 @@ pub(super) fn compare(
             .unwrap_or(Activation::None),
         is_x_transposed: attrs.bool("transpose_a").unwrap_or(false),
         overwrites: attrs.bool("overwrite").unwrap_or(false),
+        rounds: inputs == Inputs::Tf32,
         named: &named,
     };
-    let expected = program.evaluate(instr, operands)?;
-    let (linear, rest) = layer.linear(instr, operands);
+    let taken = match inputs {
+        Inputs::Whole => operands.to_vec(),
+        Inputs::Tf32 => rounded_inputs(&named),
+    };
+    let expected = program.evaluate(instr, &taken)?;
+    let (linear, rest) = layer.linear(instr, &taken)?;
     let sums = program.evaluate(&linear, &rest)?;
     let magnitudes: Vec<Tensor> = rest.iter().map(|operand| operand.map(f64::abs)).collect();
     let sizes = program.evaluate(&linear, &magnitudes)?;
@@ -149,6 +157,8 @@ struct Layer<'a> {
     activation: Activation,
     is_x_transposed: bool,
     overwrites: bool,
+    /// Whether kernels round their inputs, and what is summed on the way.
+    rounds: bool,
     named: &'a Args<'a, Tensor>,
 }
 
@@ -160,18 +170,22 @@ struct Sum {
 
 impl Layer<'_> {
     /// The same layer without an activation and without what its result is added to, and its operands.
-    fn linear(&self, instr: &Instr, operands: &[Tensor]) -> (Instr, Vec<Tensor>) {
+    fn linear(&self, instr: &Instr, operands: &[Tensor]) -> Result<(Instr, Vec<Tensor>), String> {
         let mut linear = instr.clone();
         let attrs = &mut linear.attrs;
         attrs.insert("activation".into(), Value::Str("none".into()));
         if instr.op == "dist.fused_linear" {
-            return (linear, operands.to_vec());
+            return Ok((linear, operands.to_vec()));
         }
         attrs.insert("overwrite".into(), Value::Bool(true));
-        let groups = ["x", "w", "dout", "acc"].map(|name| self.named.many(name));
-        let sizes = [1, 1, 1, 0, groups[3].len() as i64];
+        let (aux, acc) = (self.named.many("aux").len(), self.named.many("acc").len());
+        let [x, w, dout, rest @ ..] = operands else {
+            return Err("it lacks operands".to_owned());
+        };
+        let products = [x, w, dout].into_iter().chain(&rest[aux.min(rest.len())..]);
+        let sizes = [1, 1, 1, 0, acc as i64];
         attrs.insert(OPERAND_SEGMENTS.into(), Value::Ints(sizes.into()));
-        (linear, groups.concat())
+        Ok((linear, products.cloned().collect()))
     }
 
     /// What an element may be off beside its own rounding.
@@ -192,6 +206,8 @@ impl Layer<'_> {
             ("dw", _, Some(acc)) => {
                 summed + 2f64.powi(-23) * (acc.data[at].abs() + sum.value.abs())
             }
+            // dBias is of rounded terms where it is summed beside dw, and of whole ones where it is not.
+            ("dbias", ..) if self.rounds => summed + 2f64.powi(-11) * sum.size,
             _ => summed,
         }
     }
@@ -216,4 +232,26 @@ impl Layer<'_> {
     fn x(&self) -> &Tensor {
         &self.named.many("x")[0]
     }
+}
+
+/// The operands, with the factors of products, x, w and dout, rounded to tf32. They come first.
+fn rounded_inputs(named: &Args<Tensor>) -> Vec<Tensor> {
+    let factors = 2 + named.many("dout").len();
+    let operands = named.all().iter().enumerate();
+    let rounded = operands.map(|(at, operand)| match at < factors {
+        true => operand.map(to_tf32),
+        false => operand.clone(),
+    });
+    rounded.collect()
+}
+
+/// The tf32 number nearest to a number of single precision; of two, the one further from zero (PTX ISA, `cvt.rna.tf32.f32`).
+fn to_tf32(x: f64) -> f64 {
+    /// Bits of single precision that tf32 does not have.
+    const DROPPED: u32 = 13;
+    if x.is_nan() {
+        return x;
+    }
+    let bits = (x as f32).to_bits() + (1 << (DROPPED - 1));
+    f32::from_bits(bits & (u32::MAX << DROPPED)).into()
 }

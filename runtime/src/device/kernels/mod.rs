@@ -149,7 +149,7 @@ impl Evaluator for Player<'_> {
         };
         let results = self.play(plan, evaluation).map_err(|e| e.to_string())?;
         if self.check == Check::All {
-            let found = check::compare(program, evaluation, &results)?;
+            let found = check::compare(program, plan.inputs, evaluation, &results)?;
             self.comparison.add(found);
         }
         Ok(Some(results))

@@ -1,7 +1,5 @@
 //! From a file to a bundle with the kernels that its linear layers need.
 
-use std::path::Path;
-
 use anyhow::Result;
 use raddle_bundle::FunctionKind;
 use raddle_compiler::analysis::cost::Cost;
@@ -19,14 +17,14 @@ use crate::input;
 
 /// Reads a program and finds out which kernels it needs; `None` if it is none. Where kernels are wanted, layers without one get a
 /// warning.
-pub(super) fn load(path: &Path, device: Option<Device>) -> Result<Option<Loaded>> {
-    input::load(path, |module, diagnostics| {
+pub(super) fn load(options: &Options) -> Result<Option<Loaded>> {
+    input::load(&options.file, |module, diagnostics| {
         let module = verify(module, VerifyOptions::default(), diagnostics).ok()?;
         let bundle = bundle::lower(&module, diagnostics)?;
-        if device.is_some() {
+        if options.device.kernels().is_some() {
             diagnostics.extend(kernels_of(&module).1);
         }
-        let kernels = BundleKernels::of(&bundle);
+        let kernels = BundleKernels::of(&bundle, options.math.math());
         let (mut products, mut elements) = (0.0, 0.0);
         let classes = module.members(module.root(), "builtin.module");
         for (class, op) in bundle.classes.iter().zip(classes) {

@@ -39,6 +39,9 @@ pub struct Options {
     /// The PTX version; the oldest that knows the target if left out.
     #[arg(long, value_name = "MAJOR.MINOR", value_parser = kernel::ptx_version)]
     ptx_version: Option<PtxVersion>,
+    /// How kernels compute products of f32 elements.
+    #[arg(long, value_enum, default_value_t = kernel::Products::Full)]
+    math: kernel::Products,
     /// Training steps.
     #[arg(long, default_value_t = 3)]
     steps: usize,
@@ -98,7 +101,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         );
         return Ok(ExitCode::from(2));
     }
-    let Some(mut loaded) = build::load(&options.file, options.device.kernels())? else {
+    let Some(mut loaded) = build::load(options)? else {
         return Ok(ExitCode::FAILURE);
     };
     let mut launcher: Option<Box<dyn Launcher>> = None;
