@@ -9,6 +9,8 @@ use raddle_runtime::device::cuda::CudaLauncher;
 use raddle_runtime::device::launch::Launcher;
 use raddle_runtime::device::ptxsim::{self, PtxsimLauncher};
 
+use crate::kernel::store::Store;
+
 /// What runs kernels.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Device {
@@ -62,10 +64,10 @@ impl Device {
     ///
     /// # Errors
     /// What ptxas refuses.
-    pub fn image(self, ptx: &Ptx) -> Result<KernelImage, CodegenError> {
+    pub fn image(self, ptx: &Ptx, store: &Store) -> Result<KernelImage, CodegenError> {
         let mut image = ptx.image();
         if self == Device::Cuda {
-            image.cubin = match Toolkit::discover().assemble(ptx) {
+            image.cubin = match store.assemble(ptx, &Toolkit::discover()) {
                 Ok(cubin) => Some(cubin.image),
                 Err(CodegenError::ToolMissing { .. }) => None,
                 Err(error) => return Err(error),

@@ -2,7 +2,7 @@
 
 mod refusal;
 mod run;
-mod store;
+pub mod store;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -68,6 +68,9 @@ pub struct Options {
     run: run::Run,
     #[command(flatten)]
     store: store::Kept,
+    /// Remove the kernels that are kept, and do nothing else.
+    #[arg(long, conflicts_with = "no_cache")]
+    clear_cache: bool,
 }
 
 /// How the matrices lie in memory: a is the kernel's first input, b its second, c its result.
@@ -225,7 +228,7 @@ fn emit(options: &Options) -> anyhow::Result<ExitCode> {
         Some(version) => Target::with_ptx(output.target, version)?,
         None => Target::of(output.target),
     };
-    if options.store.clear_cache {
+    if options.clear_cache {
         return options.store.clear();
     }
     if let Some(program) = &options.program {
@@ -243,7 +246,8 @@ fn emit(options: &Options) -> anyhow::Result<ExitCode> {
     let store = options.store.open();
     let ptx = store.emit(Planned::of(&kernel, target, output.wish())?)?;
     if let Some(device) = options.run.run {
-        return run::run(&ptx, device, &options.run);
+        let image = device.image(&ptx, &store)?;
+        return run::run(&ptx, &image, device, &options.run);
     }
     let toolkit = Toolkit::discover();
     let bytes = match output.emit {

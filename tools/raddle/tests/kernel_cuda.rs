@@ -30,6 +30,7 @@ fn raddle(libraries: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_raddle"))
         .args(arguments)
         .env("LD_LIBRARY_PATH", libraries)
+        .env("XDG_CACHE_HOME", libraries)
         // Without ptxas the PTX goes to the driver, which the stub stands for.
         .env("PATH", "")
         .env_remove("RUST_BACKTRACE")

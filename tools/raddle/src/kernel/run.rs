@@ -50,7 +50,12 @@ pub struct Run {
 ///
 /// # Errors
 /// Kernels that are too large, a GPU that is not there or fails, files that cannot be written.
-pub fn run(ptx: &Ptx, device: Device, options: &Run) -> anyhow::Result<ExitCode> {
+pub fn run(
+    ptx: &Ptx,
+    image: &KernelImage,
+    device: Device,
+    options: &Run,
+) -> anyhow::Result<ExitCode> {
     let kernel = &ptx.kernel;
     let largest = kernel
         .matrices()
@@ -70,7 +75,7 @@ pub fn run(ptx: &Ptx, device: Device, options: &Run) -> anyhow::Result<ExitCode>
         sms: options.sms,
     };
     let mut launcher = device.open(simulation, options.seed)?;
-    let played = play(&mut *launcher, ptx, &device.image(ptx)?, &inputs)?;
+    let played = play(&mut *launcher, ptx, image, &inputs)?;
     let bytes = |wanted: Parameter| {
         let mut written = played.written.iter();
         let found = written.find(|(parameter, _)| *parameter == wanted);

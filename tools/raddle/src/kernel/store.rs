@@ -22,9 +22,6 @@ pub struct Kept {
     /// Keep nothing, and use nothing that was kept.
     #[arg(long)]
     no_cache: bool,
-    /// Remove what is kept, and do nothing else.
-    #[arg(long, conflicts_with = "no_cache")]
-    pub clear_cache: bool,
 }
 
 /// What is kept, or nothing.

@@ -5,15 +5,18 @@ use raddle_bundle::FunctionKind;
 use raddle_compiler::analysis::cost::Cost;
 use raddle_compiler::bundle;
 use raddle_compiler::codegen::bundled::{BuiltKernel, BundleKernels};
-use raddle_compiler::codegen::nvptx::{self, Architecture, Target};
+use raddle_compiler::codegen::nvptx::{Architecture, Planned, Target};
 use raddle_compiler::codegen::program::kernels_of;
+use raddle_compiler::codegen::{CodegenError, Wish};
 use raddle_dialect::ir::{Module, OpId, VerifyOptions, verify};
 use raddle_runtime::device::launch::Launcher;
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::{Loaded, Options, bar};
 use crate::compare::rank_count;
 use crate::device::Device;
 use crate::input;
+use crate::kernel::store::Store;
 
 /// Reads a program and finds out which kernels it needs; `None` if it is none. Where kernels are wanted, layers without one get a
 /// warning.
@@ -76,20 +79,25 @@ pub(super) fn target(options: &Options, launcher: &dyn Launcher) -> Result<Targe
     })
 }
 
-/// Emits the kernels, each once, and puts them into the bundle.
-pub(super) fn emit(loaded: &mut Loaded, device: Device, target: Target) -> Result<()> {
+/// Emits the kernels, each once and side by side on all processors, and puts them into the bundle.
+pub(super) fn emit(
+    loaded: &mut Loaded,
+    device: Device,
+    target: Target,
+    store: &Store,
+) -> Result<()> {
     let descriptions = loaded.kernels.descriptions();
     let bar = bar(descriptions.len() as u128, "kernels emitted");
-    let mut built = Vec::with_capacity(descriptions.len());
-    for description in descriptions {
-        bar.set_message(description.entry());
-        let ptx = nvptx::emit(description, target)?;
-        built.push(BuiltKernel {
-            image: device.image(&ptx)?,
-            parameters: ptx.parameters,
-        });
+    let built = descriptions.par_iter().map(|description| {
+        let ptx = store.emit(Planned::of(description, target, Wish::default())?)?;
+        bar.set_message(ptx.entry.clone());
         bar.inc(1);
-    }
+        Ok(BuiltKernel {
+            image: device.image(&ptx, store)?,
+            parameters: ptx.parameters,
+        })
+    });
+    let built: Vec<_> = built.collect::<Result<_, CodegenError>>()?;
     bar.finish_and_clear();
     loaded.kernels.attach(&mut loaded.bundle, built)?;
     Ok(())

@@ -23,6 +23,7 @@ use raddle_runtime::device::reference::{Evaluation, Evaluator, Mode, Program, Re
 
 use crate::device::{Device, Simulation};
 use crate::kernel;
+use crate::kernel::store::Kept;
 use show::{Losses, Outcome};
 
 /// What to play, and where.
@@ -50,6 +51,8 @@ pub struct Options {
     seed: u64,
     #[command(flatten)]
     simulation: Simulation,
+    #[command(flatten)]
+    store: Kept,
     /// Hold what kernels compute against the reference device, number by number; exits with 1 if one is off by more than rounding
     /// allows.
     #[arg(long)]
@@ -117,7 +120,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
         let opened = device.open(options.simulation, options.seed)?;
         let chosen = build::target(options, &*opened)?;
-        build::emit(&mut loaded, device, chosen)?;
+        build::emit(&mut loaded, device, chosen, &options.store.open())?;
         launcher = Some(opened);
         target = Some(chosen);
     }
