@@ -4,7 +4,7 @@
 use raddle_compiler::codegen::nvptx::{Architecture, Parameter, Plan, Ptx, Target, emit_tuned};
 use raddle_compiler::codegen::oracle::Inputs;
 use raddle_compiler::codegen::{
-    Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize, Wish,
+    Activation, ElementType, KernelDescription, KernelOp, Math, MatrixLayout, TileSize, Wish,
 };
 use raddle_ptxsim::{Delivery, FindingKind};
 
@@ -134,6 +134,32 @@ fn every_tile() {
         Architecture::Sm80,
         (tile, 4),
     );
+}
+
+/// Lines and results that start anywhere, and products in tf32.
+#[test]
+fn odd_addresses_and_tf32() {
+    for (index, math) in [Math::Full, Math::Tf32, Math::ThreeTf32]
+        .into_iter()
+        .enumerate()
+    {
+        let element = [ElementType::Bf16, ElementType::F32][index.min(1)];
+        let at = |leading, offset, layout: MatrixLayout| MatrixLayout {
+            leading: Some(leading),
+            offset,
+            ..layout
+        };
+        let plain = forward(element, (37, 41, 150), index);
+        let kernel = KernelDescription {
+            math,
+            a: at(151, 1, plain.a),
+            b: at(154, 2, plain.b),
+            c: at(43, 3, plain.c),
+            activation: Activation::Silu,
+            ..plain
+        };
+        check(&kernel, Architecture::Sm80, (None, 3));
+    }
 }
 
 /// A depth of nine stages in five shares leaves one stage to the last; in four, none of three to it.
