@@ -1,32 +1,20 @@
-//! Looks for LLVM and MLIR where the cargo configuration says they are, for the features that use them.
-//!
-//! Without this check a missing LLVM shows as pages of errors from the crates that bind it. For MLIR there is one thing more
-//! to do: Debian ships MLIR's C API as static archives beside one shared `libMLIR.so`, but no `libMLIR-C.so`, which the
-//! bindings ask for. A linker script stands in for it, so that LLVM and MLIR are in the process once each.
+//! Looks for LLVM, for the feature that uses it, and digests the sources of code generation.
 
-use std::path::{Path, PathBuf};
+mod find_llvm;
+
+use std::path::Path;
 use std::{env, fs, io};
 
 use sha2::{Digest, Sha256};
 
-const PREFIX: &str = "RADDLE_LLVM_PREFIX";
-
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=find_llvm.rs");
     if let Err(error) = digest_codegen() {
         println!("cargo::error=the sources of code generation cannot be read: {error}");
     }
-    if enabled("LLVM") {
-        find("llvm", "libLLVM.so");
-    }
-    if enabled("MLIR")
-        && let Some(lib) = find("mlir", "libMLIR.so")
-        && let Err(error) = link_mlir(&lib)
-    {
-        fail(
-            "mlir",
-            &format!("the linker script for its C API cannot be written: {error}"),
-        );
+    if env::var_os("CARGO_FEATURE_LLVM").is_some() {
+        find_llvm::find("the feature `llvm`", "libLLVM.so");
     }
 }
 
@@ -60,69 +48,5 @@ fn digest_codegen() -> io::Result<()> {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     println!("cargo::rustc-env=RADDLE_CODEGEN_DIGEST={digest}");
-    Ok(())
-}
-
-fn enabled(feature: &str) -> bool {
-    env::var_os(format!("CARGO_FEATURE_{feature}")).is_some()
-}
-
-/// The library folder under the prefix that the cargo configuration names, if it holds the library.
-fn find(feature: &str, library: &str) -> Option<PathBuf> {
-    println!("cargo::rerun-if-env-changed={PREFIX}");
-    let Ok(prefix) = env::var(PREFIX) else {
-        fail(
-            feature,
-            &format!("{PREFIX} is not set; .cargo/config.toml of this workspace sets it"),
-        );
-        return None;
-    };
-    let lib = Path::new(&prefix).join("lib");
-    if !lib.is_dir() {
-        fail(feature, &format!("there is no LLVM in {prefix}"));
-        return None;
-    }
-    let path = lib.join(library);
-    if !path.exists() {
-        fail(
-            feature,
-            &format!("{prefix} has no lib/{library}: its development files are missing"),
-        );
-        return None;
-    }
-    println!("cargo::rerun-if-changed={}", path.display());
-    Some(lib)
-}
-
-fn fail(feature: &str, reason: &str) {
-    println!("cargo::error=the feature `{feature}` needs LLVM and MLIR 22: {reason}");
-    println!(
-        "cargo::error=run `cargo xtask setup`, which installs them; or build without the feature"
-    );
-}
-
-/// Writes the linker script, and lets this crate's tests find `libMLIR.so`, which is not in the system's search path.
-fn link_mlir(lib: &Path) -> io::Result<()> {
-    let mut archives = Vec::new();
-    for entry in fs::read_dir(lib)? {
-        let path = entry?.path();
-        let name = path
-            .file_name()
-            .and_then(|n| n.to_str())
-            .unwrap_or_default();
-        if name.starts_with("libMLIRCAPI") && name.ends_with(".a") {
-            archives.push(path.display().to_string());
-        }
-    }
-    archives.sort();
-    let script = format!(
-        "INPUT( {} {}/libMLIR.so )\n",
-        archives.join(" "),
-        lib.display()
-    );
-    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    fs::write(out.join("libMLIR-C.so"), script)?;
-    println!("cargo::rustc-link-search=native={}", out.display());
-    println!("cargo::rustc-link-arg=-Wl,-rpath,{}", lib.display());
     Ok(())
 }

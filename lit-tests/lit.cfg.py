@@ -3,7 +3,7 @@
 `cargo xtask test --only lit` passes the three parameters; lit started by hand finds the debug build of the tools by
 itself.
 
-  tools    the folder with raddle-opt, raddle-translate and raddle (default: target/debug)
+  tools    the folder with raddle-opt, raddle-mlir, raddle-translate and raddle (default: target/debug)
   output   where %t files go (default: target/lit-tests)
   copies   where to keep a generic copy of every module that a tool prints (default: nowhere)
 """
@@ -40,7 +40,8 @@ config.environment["XDG_CACHE_HOME"] = os.path.join(output, "cache")
 # A test that hangs is a failure, not a wait.
 config.maxIndividualTestTime = 120
 
-# %data is the folder of inputs that several tests share, %examples the folder of examples.
+# %tools is the folder with the built tools, %data that of inputs that several tests share, %examples that of examples.
+config.substitutions.append(("%tools", tools))
 config.substitutions.append(("%data", os.path.join(config.test_source_root, "data")))
 config.substitutions.append(("%examples", os.path.join(root, "examples")))
 config.substitutions.append(("%irdl", os.path.join(root, "dialect", "dist.irdl.mlir")))

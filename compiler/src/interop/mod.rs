@@ -1,5 +1,4 @@
 //! The doors to other systems: programs come in as modules and leave as what the other system reads.
 
-#[cfg(feature = "mlir")]
 pub mod mlir;
 pub mod paddle;

@@ -1,7 +1,5 @@
 //! `raddle-opt`: reads a module, verifies it, runs passes on it and prints it, as `mlir-opt` does for MLIR.
 
-#[cfg(feature = "mlir")]
-mod bytecode;
 mod instruments;
 mod listing;
 mod options;

@@ -26,14 +26,12 @@ pub struct Options {
     pub pass_pipeline: Option<String>,
 
     /// Passes of MLIR to run after Raddle's own, as text: 'builtin.module(canonicalize)'.
-    #[cfg(feature = "mlir")]
     #[arg(long, value_name = "TEXT")]
     pub mlir_pass_pipeline: Option<String>,
 
-    /// Turn bytecode on standard input into text, and nothing else: how this program reads bytecode, in a process of its own.
-    #[cfg(feature = "mlir")]
-    #[arg(long, hide = true)]
-    pub bytecode_to_text: bool,
+    /// How long MLIR's passes may take for one section of the input.
+    #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
+    pub mlir_timeout: u64,
 
     /// Verify the module after every pass, not only at the end.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set, value_name = "BOOL")]
@@ -108,7 +106,6 @@ pub struct Printing {
     pub mlir_print_op_generic: bool,
 
     /// Write MLIR bytecode instead of text.
-    #[cfg(feature = "mlir")]
     #[arg(long, conflicts_with = "split_input_file")]
     pub emit_bytecode: bool,
 

@@ -6,16 +6,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use raddle_compiler::analysis::memory::report;
-#[cfg(feature = "mlir")]
-use raddle_compiler::interop::mlir;
+use raddle_compiler::interop::mlir::{self, Door};
 use raddle_compiler::pass::{ManagerOptions, PassManager, Pipeline, Remarks};
 use raddle_compiler::transforms::promote_linear::PromotionReport;
 use raddle_dialect::diag::{Diagnostics, Source};
 use raddle_dialect::ir::{Context, Module, Verified, VerifyOptions, verify};
 use raddle_dialect::syntax::{ParseOptions, parse};
 
-#[cfg(feature = "mlir")]
-use crate::bytecode;
 use crate::instruments::{Dump, Promotion, Timer, TimingReport, Validate};
 use crate::options::Options;
 use crate::run::print_options;
@@ -28,6 +25,8 @@ pub struct Processor<'o> {
     pub pipeline: &'o Pipeline,
     /// Where the report on promotion is put, if one is wanted.
     pub report: Option<Rc<RefCell<Option<PromotionReport>>>>,
+    /// MLIR, which is started when it is needed first.
+    pub mlir: RefCell<mlir::Process>,
     /// Where times are added up.
     pub timing: Rc<RefCell<TimingReport>>,
 }
@@ -45,12 +44,12 @@ impl Processor<'_> {
         if self.options.memory_report {
             eprint!("{}", report::table(&report::memory(&module)));
         }
-        #[cfg(feature = "mlir")]
         if let Some(pipeline) = &self.options.mlir_pass_pipeline {
             return self.timed("MLIR", || {
                 let allow_unregistered = self.options.allow_unregistered_dialect;
                 let options = mlir::Options { allow_unregistered };
-                let module = mlir::run_pipeline(&module, pipeline, options, diagnostics)?;
+                let mut mlir = self.mlir.borrow_mut();
+                let module = mlir.run_pipeline(&module, pipeline, options, diagnostics)?;
                 verify(module, VerifyOptions { allow_unregistered }, diagnostics).ok()
             });
         }
@@ -64,10 +63,10 @@ impl Processor<'_> {
         diagnostics: &mut Diagnostics,
     ) -> Option<Module> {
         let allow_unregistered = self.options.allow_unregistered_dialect;
-        #[cfg(feature = "mlir")]
         if mlir::is_bytecode(source.text()) {
             let options = mlir::Options { allow_unregistered };
-            return bytecode::read(cx, source.text(), options, diagnostics);
+            let mut mlir = self.mlir.borrow_mut();
+            return mlir.from_bytecode(cx, source.text(), options, diagnostics);
         }
         parse(cx, source, ParseOptions { allow_unregistered }, diagnostics)
     }

@@ -7,20 +7,17 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use raddle_compiler::driver::{Expectations, OutputFile, Section, sections, write_generic_copy};
-#[cfg(feature = "mlir")]
-use raddle_compiler::interop::mlir;
+use raddle_compiler::interop::mlir::{self, Door};
 use raddle_compiler::pass::{Pipeline, registry};
 use raddle_compiler::transforms::promote_linear;
 use raddle_dialect::diag::{Diagnostics, Source};
 use raddle_dialect::ir::{Context, Module, Verified};
 use raddle_dialect::syntax::{self, PrintOptions};
 
-#[cfg(feature = "mlir")]
-use crate::bytecode;
 use crate::instruments::TimingReport;
 use crate::listing;
 use crate::options::{Options, PassFlag, Printing, Report};
@@ -35,17 +32,6 @@ pub fn run(options: &Options, flags: &[PassFlag]) -> Result<bool> {
     let started = Instant::now();
     if listing::print(&options.listing, &mut io::stdout().lock())? {
         return Ok(true);
-    }
-    #[cfg(feature = "mlir")]
-    if options.bytecode_to_text {
-        let allow_unregistered = options.allow_unregistered_dialect;
-        let output = BufWriter::new(io::stdout().lock());
-        return bytecode::to_text(
-            io::stdin().lock(),
-            output,
-            mlir::Options { allow_unregistered },
-        )
-        .context("cannot turn bytecode into text");
     }
     let reporter = Reporter::new(options.diagnostic_format);
     let Some(pipeline) = pipeline(options, flags, &reporter)? else {
@@ -70,6 +56,7 @@ pub fn run(options: &Options, flags: &[PassFlag]) -> Result<bool> {
         processor: Processor {
             options,
             pipeline: &pipeline,
+            mlir: RefCell::new(mlir(options)?),
             timing: timing.clone(),
             report: report.clone(),
         },
@@ -163,11 +150,11 @@ impl Run<'_> {
     ) -> Result<bool> {
         let printing = &self.options.printing;
         let start = Instant::now();
-        #[cfg(feature = "mlir")]
         if printing.emit_bytecode {
             let allow_unregistered = self.options.allow_unregistered_dialect;
             let options = mlir::Options { allow_unregistered };
-            let Some(bytes) = mlir::to_bytecode(module, options, diagnostics) else {
+            let mut mlir = self.processor.mlir.borrow_mut();
+            let Some(bytes) = mlir.to_bytecode(module, options, diagnostics) else {
                 return Ok(false);
             };
             output
@@ -175,8 +162,6 @@ impl Run<'_> {
                 .context("cannot write the output")?;
             return Ok(true);
         }
-        #[cfg(not(feature = "mlir"))]
-        let _ = diagnostics;
         syntax::write(module, print_options(printing), output)
             .context("cannot write the output")?;
         if let Some(folder) = &printing.generic_copies {
@@ -187,6 +172,16 @@ impl Run<'_> {
         timing.add("Output", start.elapsed());
         Ok(true)
     }
+}
+
+/// The program `raddle-mlir` that belongs to this one.
+fn mlir(options: &Options) -> Result<mlir::Process> {
+    let this = std::env::current_exe().context("cannot find out where this program is")?;
+    let limit = Duration::from_secs(options.mlir_timeout);
+    Ok(mlir::Process::new(
+        this.with_file_name("raddle-mlir"),
+        limit,
+    ))
 }
 
 /// The passes to run; `None` if their text is wrong, which has then been reported.

@@ -20,7 +20,7 @@ pub fn build<const N: usize>(workspace: &Workspace, tools: [&str; N]) -> Result<
         .current_dir(&workspace.root)
         .args(["build", "--release", "--locked"]);
     for tool in tools {
-        cargo.args(["--package", tool]);
+        cargo.args(["--package", tool, "--bin", tool]);
     }
     process::run(&mut cargo)?;
     Ok(tools.map(|tool| workspace.tool("release", tool)))

@@ -8,10 +8,12 @@ use std::ffi::c_void;
 
 use melior::ExecutionEngine;
 use melior::utility::register_all_llvm_translations;
+use raddle_compiler::interop::mlir::{Options, over};
 use raddle_dialect::diag::{Diagnostic, Diagnostics};
 use raddle_dialect::ir::Verified;
 
-use super::{Job, Options, ask, over};
+use crate::exchange::Task;
+use crate::in_process;
 
 /// MLIR's passes from the output of `lower-to-linalg` to the `llvm` dialect.
 pub const COMPILE_PIPELINE: &str = "builtin.module(canonicalize,cse,\
@@ -33,7 +35,7 @@ pub struct Array {
 }
 
 /// A call to make.
-pub(super) struct Invocation {
+pub struct Invocation {
     function: String,
     args: Vec<Array>,
     /// Shape and element size of each result.
@@ -52,12 +54,12 @@ pub fn execute(
     diagnostics: &mut Diagnostics,
 ) -> Option<Vec<Array>> {
     let text = over(module, diagnostics)?;
-    let job = Job::Execute(Invocation {
+    let task = Task::Execute(Invocation {
         function: function.to_owned(),
         args,
         results: results.to_vec(),
     });
-    let bytes = ask(module.cx(), text, job, Options::default(), diagnostics)?;
+    let bytes = in_process::ask(module.cx(), &text, task, Options::default(), diagnostics)?;
     let mut rest = bytes.as_slice();
     let arrays = results.iter().map(|(shape, element_bytes)| {
         let (own, behind) =
@@ -97,7 +99,7 @@ fn descriptor(array: &mut Array) -> Vec<u64> {
 }
 
 /// Compiles and calls; returns the bytes of the results, one behind the other. Empty if there is no such function.
-pub(super) fn invoke(
+pub fn invoke(
     context: &melior::Context,
     module: &melior::ir::Module,
     mut invocation: Invocation,

@@ -1,24 +1,22 @@
 //! MLIR as a judge: whole training steps, lowered by `lower-to-linalg`, compiled by MLIR's own passes and run by its execution
 //! engine, agree with the reference device.
-#![cfg(feature = "mlir")]
 
 mod mlir_layers;
+#[path = "../../tests/programs/mod.rs"]
 mod programs;
 
 use programs::{Clip, LossScaling, Optimizer, Spec, build};
 use raddle_bundle::FunctionKind;
 use raddle_compiler::bundle::lower;
 use raddle_compiler::generate::{self, Model, Tied};
-use raddle_compiler::interop::mlir::{
-    Array, COMPILE_PIPELINE, Options, execute, from_bytecode, is_bytecode, run_pipeline,
-    to_bytecode,
-};
+use raddle_compiler::interop::mlir::{Door, Options, is_bytecode};
 use raddle_dialect::DType;
 use raddle_dialect::diag::Diagnostics;
 use raddle_dialect::ir::{Context, FloatKind, Rewriter, Verified, VerifyOptions, verify};
 use raddle_dialect::reference::{Tensor, random};
 use raddle_dialect::syntax::{PrintOptions, print};
 use raddle_runtime::device::reference::{Machine, Mode, Program};
+use raddle_stock_mlir::{Array, COMPILE_PIPELINE, InProcess, execute};
 
 /// A tensor's elements as the machine has them.
 fn array(tensor: &Tensor) -> Array {
@@ -77,7 +75,7 @@ fn value(name: &str, ty: &raddle_bundle::TensorType, stream: u64) -> Tensor {
 fn lowered(module: &Verified) -> Verified {
     let (linalg, _) = programs::inspect::run(module.clone(), "builtin.module(lower-to-linalg)");
     let mut diagnostics = Diagnostics::new();
-    let compiled = run_pipeline(
+    let compiled = InProcess.run_pipeline(
         &linalg,
         COMPILE_PIPELINE,
         Options::default(),
@@ -231,11 +229,15 @@ fn an_empty_pipeline_and_bytecode_change_nothing() {
     };
     let mut diagnostics = Diagnostics::new();
     let options = Options::default();
-    let back = run_pipeline(&module, "builtin.module()", options, &mut diagnostics);
+    let back = InProcess.run_pipeline(&module, "builtin.module()", options, &mut diagnostics);
     assert_eq!(text(&back.unwrap()), text(&module));
-    let bytes = to_bytecode(&module, options, &mut diagnostics).unwrap();
+    let bytes = InProcess
+        .to_bytecode(&module, options, &mut diagnostics)
+        .unwrap();
     assert!(is_bytecode(&bytes));
-    let back = from_bytecode(module.cx(), &bytes, options, &mut diagnostics).unwrap();
+    let back = InProcess
+        .from_bytecode(module.cx(), &bytes, options, &mut diagnostics)
+        .unwrap();
     assert_eq!(text(&back), text(&module));
 }
 
@@ -244,7 +246,7 @@ fn mlir_speaks_in_our_diagnostics() {
     let module = build(&Spec::default());
     let mut diagnostics = Diagnostics::new();
     let options = Options::default();
-    let none = run_pipeline(
+    let none = InProcess.run_pipeline(
         &module,
         "builtin.module(no-such-pass)",
         options,

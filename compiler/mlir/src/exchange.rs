@@ -14,17 +14,22 @@ use melior::pass::PassManager;
 use melior::utility::{
     load_irdl_dialects, parse_pass_pipeline, register_all_dialects, register_all_passes,
 };
-use raddle_dialect::diag::Severity;
 
-use super::{Job, Message, Options, Position};
+use raddle_compiler::interop::mlir::wire::{Answer, Level, Message, Position};
+use raddle_compiler::interop::mlir::{Job, Options};
 
-/// Parses the input, does the job, and returns its output, if it could be done, with what MLIR said.
-pub(super) fn run(
-    input: &[u8],
-    irdl: &str,
-    job: Job,
-    options: Options,
-) -> (Option<Vec<u8>>, Vec<Message>) {
+use crate::execute::{self, Invocation};
+
+/// What is done with a module.
+pub enum Task<'j> {
+    /// What every door offers.
+    Job(&'j Job),
+    /// Compile the module, which is in the `llvm` dialect, and call one of its functions.
+    Execute(Invocation),
+}
+
+/// Parses the input, does the task, and returns its output, if it could be done, with what MLIR said.
+pub fn run(input: &[u8], irdl: &str, task: Task<'_>, options: Options) -> Answer {
     let said = Rc::new(RefCell::new(Vec::new()));
     let registry = DialectRegistry::new();
     register_all_dialects(&registry);
@@ -36,17 +41,20 @@ pub(super) fn run(
         heard.borrow_mut().push(message(&diagnostic));
         true
     });
-    let output = work(&context, input, irdl, job, &said);
+    let output = work(&context, input, irdl, task, &said);
     context.detach_diagnostic_handler(handler);
     drop(context);
-    (output, said.take())
+    Answer {
+        output,
+        messages: said.take(),
+    }
 }
 
 fn work(
     context: &Context,
     input: &[u8],
     irdl: &str,
-    job: Job,
+    task: Task<'_>,
     said: &RefCell<Vec<Message>>,
 ) -> Option<Vec<u8>> {
     // The IRDL module's ops define the dialect as long as the context lives.
@@ -55,25 +63,21 @@ fn work(
         return None;
     }
     let mut module = parse(context, input)?;
-    if let Job::Pipeline(pipeline) = &job {
+    if let Task::Job(Job::Pipeline(pipeline)) = &task {
         register_all_passes();
         let manager = PassManager::new(context);
         let parsed = parse_pass_pipeline(manager.as_operation_pass_manager(), pipeline);
         if let Err(error) = parsed {
-            said.borrow_mut().push(Message {
-                severity: Severity::Error,
-                at: None,
-                text: format!("MLIR does not take this pass pipeline: {error}"),
-                notes: vec![],
-            });
+            let text = format!("MLIR does not take this pass pipeline: {error}");
+            said.borrow_mut().push(Message::error(text));
             return None;
         }
         manager.run(&mut module).ok()?;
     }
-    match job {
-        Job::Bytecode => Some(module.as_operation().write_bytecode()),
-        Job::Execute(invocation) => Some(super::execute::invoke(context, &module, invocation)),
-        Job::Pipeline(_) | Job::Text => {
+    match task {
+        Task::Execute(invocation) => Some(execute::invoke(context, &module, invocation)),
+        Task::Job(Job::Bytecode) => Some(module.as_operation().write_bytecode()),
+        Task::Job(Job::Pipeline(_) | Job::Text) => {
             let flags = OperationPrintingFlags::new()
                 .print_generic_operation_form()
                 .enable_debug_info(true, false);
@@ -124,10 +128,10 @@ fn parse<'c>(context: &'c Context, input: &[u8]) -> Option<Module<'c>> {
 fn message(diagnostic: &Diagnostic) -> Message {
     let notes = (0..diagnostic.note_count()).filter_map(|at| diagnostic.note(at).ok());
     Message {
-        severity: match diagnostic.severity() {
-            DiagnosticSeverity::Error => Severity::Error,
-            DiagnosticSeverity::Warning => Severity::Warning,
-            DiagnosticSeverity::Note | DiagnosticSeverity::Remark => Severity::Remark,
+        level: match diagnostic.severity() {
+            DiagnosticSeverity::Error => Level::Error,
+            DiagnosticSeverity::Warning => Level::Warning,
+            DiagnosticSeverity::Note | DiagnosticSeverity::Remark => Level::Remark,
         },
         at: file_position(diagnostic.location()),
         text: shown(diagnostic),
