@@ -5,6 +5,8 @@
 pub enum NoWarpgroups {
     /// The elements are not of 16 bits.
     Element,
+    /// The elements are to be rounded to tf32.
+    Rounding,
     /// Lines of an operand start at addresses that are no multiples of 16 bytes.
     Alignment,
     /// The matrices of a batch lie too far apart.
@@ -22,6 +24,9 @@ impl NoWarpgroups {
     pub const fn reason(self) -> &'static str {
         match self {
             NoWarpgroups::Element => "wgmma and tcgen05.mma take 16-bit elements here",
+            NoWarpgroups::Rounding => {
+                "cvt.rna rounds to tf32 in registers; wgmma and tcgen05.mma cut off what lies in shared memory"
+            }
             NoWarpgroups::Alignment => "TMA takes lines that start at multiples of 16 bytes",
             NoWarpgroups::Stride => "TMA takes strides below 2^40 bytes",
             NoWarpgroups::Tiles => "there are too many tiles",

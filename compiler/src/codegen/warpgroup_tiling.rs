@@ -8,6 +8,7 @@
 use super::contraction::{Contraction, Major, Operand, Output};
 use super::depth_shares::{DepthShares, Wish, meeting_cycles};
 use super::description::ElementType;
+use super::math::Math;
 use super::nvptx::Limits;
 use super::parts::Parts;
 
@@ -244,6 +245,9 @@ pub(super) fn choose_among(
     wish: impl Into<Wish>,
 ) -> Result<WarpgroupSchedule, NoWarpgroups> {
     let wish = wish.into();
+    if contraction.math != Math::Full {
+        return Err(NoWarpgroups::Rounding);
+    }
     let operands = [&contraction.left, &contraction.right];
     for operand in operands {
         if operand.element.bytes() != 2 {
