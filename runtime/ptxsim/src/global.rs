@@ -44,8 +44,11 @@ impl Page {
         } = self;
         words.get_or_insert_with(|| {
             let mut words = Words::new(bytes.len(), apart);
-            for byte in 0..bytes.len() {
-                if existing.is_empty() || existing[byte] {
+            if existing.is_empty() {
+                words.set_all_existing();
+            }
+            for (byte, &written) in existing.iter().enumerate() {
+                if written {
                     words.set_existing(byte);
                 }
             }
@@ -102,8 +105,9 @@ impl OpenMemory {
                 let length = page.bytes.len();
                 all.extend(page.bytes);
                 match page.words {
+                    // What was written stays so.
+                    _ if page.existing.is_empty() => written.resize(all.len(), true),
                     Some(words) => written.extend((0..length).map(|byte| words.is_written(byte))),
-                    None if page.existing.is_empty() => written.resize(all.len(), true),
                     None => written.extend(page.existing),
                 }
             }
@@ -200,6 +204,18 @@ impl<'m> Window<'m> {
         }
         if let Some(conflict) = worst {
             faults.push(describe(user, "read", (number, offset), conflict));
+        }
+        Ok(())
+    }
+
+    /// Reads bytes with no record of it.
+    pub(crate) fn peek(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        let (number, offset) = self.memory.locate(address, into.len())?;
+        for (page, place, part) in Self::parts(offset, into.len()) {
+            into[part].copy_from_slice(&self.page(number, page).bytes[place]);
         }
         Ok(())
     }

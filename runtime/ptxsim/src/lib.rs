@@ -65,10 +65,12 @@ mod global;
 mod instruction;
 mod memory;
 mod parse;
+mod readers;
 mod record;
 mod run;
 mod shared;
 mod tensor_map;
+mod user;
 
 pub use error::Error;
 pub use finding::{Finding, FindingKind, Place};

@@ -10,105 +10,17 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::agents::{Agent, Agents, NOBODY};
-use crate::clock::Knowledge;
+use crate::agents::{Agent, NOBODY};
 use crate::finding::FindingKind;
 use crate::instruction::Scope;
-
-/// Who uses memory, and what it knows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct User<'w> {
-    /// The number of its cluster.
-    pub cluster: u32,
-    pub agents: Agents,
-    pub thread: Agent,
-    /// Whether all threads of the thread's warp are meant.
-    pub whole_warp: bool,
-    /// The tick of the thread's warp.
-    pub tick: u32,
-    /// The first tick whose uses by other lanes of the warp are not known.
-    pub synced: u32,
-    pub knowledge: &'w Knowledge,
-    /// Whether it is the asynchronous proxy that acts for the thread.
-    pub asynchronous: bool,
-    /// As whom its reads count, if not as the thread.
-    pub reads_as: Option<Agent>,
-    /// The scope of a use that is strong: atomic, or an ordered load or store.
-    pub strong: Option<Scope>,
-}
-
-/// The tick of a use that goes on until a wait ends it.
-pub(crate) const UNDER_WAY: u32 = u32::MAX;
-
-/// A use that cannot be: of which kind, and whose use it meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Conflict {
-    pub kind: FindingKind,
-    pub cluster: u32,
-    pub agent: Agent,
-}
-
-/// A read that no later use is known to follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Reader {
-    cluster: u32,
-    agent: Agent,
-    /// Whether other threads of its warp are meant too.
-    several: bool,
-    strong: Option<Scope>,
-    tick: u32,
-}
-
-/// The readers of a word in one number: none, one, or the number of a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Readers(u64);
-
-impl Readers {
-    const NONE: Readers = Readers(0);
-    const ONE: u64 = 1 << 62;
-    const SET: u64 = 1 << 63;
-    const TICKS: u32 = 1 << 25;
-    const CLUSTERS: u32 = 1 << 20;
-
-    /// One reader, if its numbers are small enough.
-    fn one(reader: Reader) -> Option<Readers> {
-        let tick = match reader.tick {
-            UNDER_WAY => Self::TICKS - 1,
-            tick => tick,
-        };
-        let fits = (tick < Self::TICKS - 1 || reader.tick == UNDER_WAY)
-            && reader.cluster < Self::CLUSTERS
-            && reader.strong.is_none();
-        fits.then(|| {
-            let cluster = u64::from(reader.cluster) << 42;
-            let agent = u64::from(reader.agent) << 26;
-            let several = u64::from(reader.several) << 25;
-            Readers(Self::ONE | cluster | agent | several | u64::from(tick))
-        })
-    }
-
-    /// The one reader that this is, if it is no set.
-    fn reader(self) -> Reader {
-        let tick = self.0 as u32 & (Self::TICKS - 1);
-        Reader {
-            cluster: (self.0 >> 42) as u32 & (Self::CLUSTERS - 1),
-            agent: (self.0 >> 26) as u16,
-            several: self.0 >> 25 & 1 == 1,
-            strong: None,
-            tick: if tick == Self::TICKS - 1 {
-                UNDER_WAY
-            } else {
-                tick
-            },
-        }
-    }
-}
+use crate::readers::{Reader, Readers, merged};
+pub(crate) use crate::user::{Conflict, UNDER_WAY, User};
 
 /// All bytes of a word.
 const WHOLE: u8 = 0xf;
 
 /// Four bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Word {
     readers: Readers,
     write_tick: u32,
@@ -119,6 +31,18 @@ struct Word {
     bytes: u8,
     /// Bytes that the readers read (low half); flags (high half).
     state: u8,
+}
+
+impl PartialEq for Word {
+    fn eq(&self, other: &Word) -> bool {
+        // All at once: words are compared far more often than they differ.
+        (self.readers.0 == other.readers.0)
+            & (self.write_tick == other.write_tick)
+            & (self.cluster == other.cluster)
+            & (self.writer == other.writer)
+            & (self.bytes == other.bytes)
+            & (self.state == other.state)
+    }
 }
 
 /// The last write came by the asynchronous proxy.
@@ -137,80 +61,113 @@ const FRESH: Word = Word {
     state: 0,
 };
 
+/// Bytes that have one record as long as they are used together, and the words that they are otherwise.
+const CHUNK: usize = 16;
+const CHUNK_WORDS: usize = CHUNK / 4;
+
 /// The records of words that lie together.
 #[derive(Debug)]
 pub(crate) struct Words {
+    /// One record for each chunk, good for each of its words unless it is split; then one for each word.
     words: Vec<Word>,
+    split: Vec<bool>,
     sets: Vec<Vec<Reader>>,
     numbers: FxHashMap<Vec<Reader>, u64>,
     /// Whether clusters never hear of each other, so that two of them that read a word stand for all.
     apart: bool,
+    /// Readers that a warp was found to know all of, and the warp: what is known stays known.
+    known: Vec<(Readers, u32, u32)>,
 }
 
-impl User<'_> {
-    /// Whether a use of this thread at this tick is known to be over. `several` means uses by any thread of its warp.
-    fn knows(&self, cluster: u32, thread: Agent, several: bool, tick: u32) -> bool {
-        if tick == UNDER_WAY {
-            return false;
-        }
-        if cluster != self.cluster {
-            let over = |thread| tick < self.knowledge.of_other(cluster, thread);
-            return match several {
-                true => warp_of(thread).all(over),
-                false => over(thread),
-            };
-        }
-        if thread == self.thread && !several && !self.whole_warp {
-            return true;
-        }
-        if thread / 32 == self.thread / 32 && self.agents.is_thread(thread) {
-            return tick < self.synced;
-        }
-        if several {
-            return warp_of(thread).all(|lane| tick < self.knowledge.over.of(lane));
-        }
-        tick < self.knowledge.over.of(thread)
-    }
-
-    /// Whether two strong uses need no order: their scopes cover both users.
-    fn suits(&self, cluster: u32, agent: Agent, strong: Option<Scope>) -> bool {
-        let (Some(mine), Some(theirs)) = (self.strong, strong) else {
-            return false;
-        };
-        match mine.min(theirs) {
-            Scope::Device => true,
-            Scope::Cluster => cluster == self.cluster,
-            Scope::Block => {
-                cluster == self.cluster && self.agents.rank(agent) == self.agents.rank(self.thread)
-            }
-        }
-    }
-}
-
-fn warp_of(thread: Agent) -> Range<Agent> {
-    let first = thread / 32 * 32;
-    first..first + 32
-}
+/// How many of those are kept.
+const KNOWN: usize = 64;
 
 impl Words {
     /// Records of memory of which nothing was written.
     pub(crate) fn new(bytes: usize, apart: bool) -> Words {
         Words {
-            words: vec![FRESH; bytes.div_ceil(4)],
+            words: vec![FRESH; bytes.div_ceil(CHUNK) * (1 + CHUNK_WORDS)],
+            split: vec![false; bytes.div_ceil(CHUNK)],
             sets: Vec::new(),
             numbers: FxHashMap::default(),
             apart,
+            known: Vec::new(),
         }
+    }
+
+    /// Marks all bytes as written before anyone here could.
+    pub(crate) fn set_all_existing(&mut self) {
+        self.words.fill(Word {
+            bytes: WHOLE,
+            ..FRESH
+        });
     }
 
     /// Marks a byte as written before anyone here could.
     pub(crate) fn set_existing(&mut self, byte: usize) {
-        self.words[byte / 4].bytes |= 1 << (byte % 4);
+        let slot = self.slots(&(byte..byte + 1)).next().map(|(slot, _)| slot);
+        if let Some(slot) = slot {
+            self.words[slot].bytes |= 1 << (byte % 4);
+        }
     }
 
     /// Whether a byte was ever written.
     pub(crate) fn is_written(&self, byte: usize) -> bool {
-        self.words[byte / 4].bytes >> (byte % 4) & 1 == 1
+        self.words[self.slot_of(byte)].bytes >> (byte % 4) & 1 == 1
+    }
+
+    /// Where the record of a byte is.
+    fn slot_of(&self, byte: usize) -> usize {
+        match self.split[byte / CHUNK] {
+            true => self.split.len() + byte / 4,
+            false => byte / CHUNK,
+        }
+    }
+
+    /// Where the record of a range is that is one chunk with one record.
+    fn slot_of_chunk(&self, range: &Range<usize>) -> Option<usize> {
+        let chunk = range.start / CHUNK;
+        let is_whole = range.start.is_multiple_of(CHUNK) && range.end - range.start == CHUNK;
+        (is_whole && !self.split[chunk]).then_some(chunk)
+    }
+
+    /// Where the records of a range are, each with the bytes of its words that lie in the range. Chunks of which only a
+    /// part is meant are split.
+    fn slots(&mut self, range: &Range<usize>) -> impl Iterator<Item = (usize, u8)> + use<> {
+        let chunks = self.split.len();
+        let is_whole =
+            |chunk: usize| range.start <= chunk * CHUNK && (chunk + 1) * CHUNK <= range.end;
+        let (first, last) = (range.start / CHUNK, range.end.saturating_sub(1) / CHUNK);
+        let mut all_whole = is_whole(first) && is_whole(last);
+        for chunk in [first, last] {
+            if !is_whole(chunk) && !self.split[chunk] {
+                self.split[chunk] = true;
+                let start = chunks + chunk * CHUNK_WORDS;
+                let record = self.words[chunk];
+                self.words[start..start + CHUNK_WORDS].fill(record);
+            }
+        }
+        all_whole = all_whole && !self.split[first..=last].contains(&true);
+        let range = range.clone();
+        // Those in between may have been split before.
+        let split: Vec<bool> = match all_whole || first == last {
+            true => Vec::new(),
+            false => self.split[first..=last].to_vec(),
+        };
+        let (from, to) = match all_whole {
+            true => (first, last + 1),
+            false => (range.start / 4, range.end.div_ceil(4)),
+        };
+        (from..to).filter_map(move |index| {
+            if all_whole {
+                return Some((index, WHOLE));
+            }
+            let chunk = index / CHUNK_WORDS;
+            match split.get(chunk - first) {
+                Some(false) => (index % CHUNK_WORDS == 0).then_some((chunk, WHOLE)),
+                _ => Some((chunks + index, mask_of(index, &range))),
+            }
+        })
     }
 
     /// Records reads of ranges of bytes at a tick, which is [`UNDER_WAY`] for reads that a later [`Words::finish_reads`]
@@ -231,28 +188,37 @@ impl Words {
         };
         // Words of one access mostly are alike: a word as it was, read without a fault, and as it is then.
         let mut alike: Option<(Word, Word)> = None;
+        let mut last = None;
         for range in ranges {
             if let Some((before, after)) = alike
-                && range.start % 4 == 0
-                && range.end % 4 == 0
+                && let Some(slot) = self.slot_of_chunk(&range)
+                && self.words[slot] == before
             {
-                let words = &mut self.words[range.start / 4..range.end / 4];
-                if words.iter().all(|word| *word == before) {
-                    words.fill(after);
-                    continue;
-                }
+                self.words[slot] = after;
+                continue;
             }
             let mut worst = None;
-            for index in range.start / 4..range.end.div_ceil(4) {
-                let mask = mask_of(index, &range);
-                let word = self.words[index];
+            for (slot, mask) in self.slots(&range) {
+                let word = self.words[slot];
+                if let Some((before, after)) = alike
+                    && mask == WHOLE
+                    && before == word
+                {
+                    self.words[slot] = after;
+                    continue;
+                }
                 let conflict = word.conflict_of_read(user, mask);
+                let readers = match last {
+                    Some((before, after)) if before == word.readers => after,
+                    _ => self.with_reader(word.readers, reader, user),
+                };
+                last = Some((word.readers, readers));
                 let after = Word {
-                    readers: self.with_reader(word.readers, reader, user),
+                    readers,
                     state: word.state | mask,
                     ..word
                 };
-                self.words[index] = after;
+                self.words[slot] = after;
                 if conflict.is_none() && mask == WHOLE {
                     alike = Some((word, after));
                 }
@@ -272,32 +238,50 @@ impl Words {
     ) {
         let mut known = (Readers::NONE, Readers::NONE);
         for range in ranges {
-            for index in range.start / 4..range.end.div_ceil(4) {
-                let old = self.words[index].readers;
+            if let Some(slot) = self.slot_of_chunk(&range)
+                && self.words[slot].readers == known.0
+            {
+                self.words[slot].readers = known.1;
+                continue;
+            }
+            for (slot, _) in self.slots(&range) {
+                let old = self.words[slot].readers;
                 if known.0 != old {
                     known = (old, self.with_finished(old, user));
                 }
-                self.words[index].readers = known.1;
+                self.words[slot].readers = known.1;
             }
         }
     }
 
     /// Records a write.
     pub(crate) fn set_written(&mut self, user: User<'_>, range: &Range<usize>) {
-        for index in range.start / 4..range.end.div_ceil(4) {
-            let mask = mask_of(index, range);
-            let word = &mut self.words[index];
+        let strong = user.strong.map_or(0, |scope| (scope as u8) << SCOPE);
+        let asynchronous = if user.asynchronous { ASYNCHRONOUS } else { 0 };
+        if range.start.is_multiple_of(CHUNK) && range.end.is_multiple_of(CHUNK) {
+            let chunks = range.start / CHUNK..range.end / CHUNK;
+            self.split[chunks.clone()].fill(false);
+            self.words[chunks].fill(Word {
+                readers: Readers::NONE,
+                write_tick: user.tick,
+                cluster: user.cluster,
+                writer: user.thread,
+                bytes: WHOLE | WHOLE << 4,
+                state: strong | asynchronous,
+            });
+            return;
+        }
+        for (slot, mask) in self.slots(range) {
+            let word = &mut self.words[slot];
             word.set_written((user.cluster, user.thread, user.tick), mask);
-            word.state |= user.strong.map_or(0, |scope| (scope as u8) << SCOPE);
-            if user.asynchronous {
-                word.state |= ASYNCHRONOUS;
-            }
+            word.state |= strong | asynchronous;
         }
     }
 
     /// Records the start of a copy, by someone who will count as `writer`.
     pub(crate) fn start_copy(&mut self, user: User<'_>, range: &Range<usize>, writer: Agent) {
-        for word in &mut self.words[range.start / 4..range.end.div_ceil(4)] {
+        for (slot, _) in self.slots(range) {
+            let word = &mut self.words[slot];
             word.state |= IN_FLIGHT;
             word.cluster = user.cluster;
             word.writer = writer;
@@ -306,36 +290,78 @@ impl Words {
 
     /// Whether the last write of a byte's word is known to a user.
     pub(crate) fn is_known(&self, user: User<'_>, byte: usize) -> bool {
-        let word = self.words.get(byte / 4);
-        word.is_some_and(|word| {
-            word.writer != NOBODY && user.knows(word.cluster, word.writer, false, word.write_tick)
-        })
+        if byte / CHUNK >= self.split.len() {
+            return false;
+        }
+        let word = self.words[self.slot_of(byte)];
+        word.writer != NOBODY && user.knows(word.cluster, word.writer, false, word.write_tick)
     }
 
     /// The first conflict of a write.
     pub(crate) fn conflict_of_write(
-        &self,
+        &mut self,
         user: User<'_>,
         range: &Range<usize>,
     ) -> Option<Conflict> {
+        if let Some(slot) = self.slot_of_chunk(range) {
+            return self.conflict_in(user, self.words[slot], WHOLE);
+        }
         // Words of one access mostly are alike.
         let mut alike = None;
-        (range.start / 4..range.end.div_ceil(4)).find_map(|index| {
-            let mask = mask_of(index, range);
-            let place = (self.words[index], mask);
+        self.slots(range).find_map(|(slot, mask)| {
+            let place = (self.words[slot], mask);
             if alike == Some(place) {
                 return None;
             }
             alike = Some(place);
-            self.conflict_in(user, &self.words[index], mask)
+            self.conflict_in(user, place.0, mask)
         })
     }
 
-    fn conflict_in(&self, user: User<'_>, word: &Word, mask: u8) -> Option<Conflict> {
+    /// Whether all readers are known to the whole warp of a user; if not, they may still be to the user.
+    fn are_known(&mut self, readers: Readers, user: User<'_>) -> bool {
+        let warp = match user.agents.is_thread(user.thread) {
+            true => u32::from(user.thread) / 32,
+            // Others are told apart one by one.
+            false => 1 << 16 | u32::from(user.thread),
+        };
+        let entry = (readers, user.cluster, warp);
+        let mixed = (readers.0 ^ u64::from(warp) << 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let slot = (mixed >> 32) as usize % KNOWN;
+        if self.known.get(slot) == Some(&entry) {
+            return true;
+        }
+        let strict = User {
+            whole_warp: true,
+            ..user
+        };
+        let knows = |reader: &Reader| {
+            strict.knows(reader.cluster, reader.agent, reader.several, reader.tick)
+        };
+        let known = match readers {
+            Readers(bits) if bits & Readers::SET != 0 => {
+                let set = &self.sets[(bits & !Readers::SET) as usize];
+                set.iter().all(knows)
+            }
+            one => knows(&one.reader()),
+        };
+        if known && !user.is_apart {
+            if self.known.is_empty() {
+                self.known = vec![(Readers::NONE, 0, 0); KNOWN];
+            }
+            self.known[slot] = entry;
+        }
+        known
+    }
+
+    fn conflict_in(&mut self, user: User<'_>, word: Word, mask: u8) -> Option<Conflict> {
         if let Some(kind) = word.conflict_with_write(user, mask) {
             return Some(word.conflict(kind));
         }
-        if word.state & mask & 0xf == 0 {
+        if word.state & mask & 0xf == 0
+            || word.readers == Readers::NONE
+            || self.are_known(word.readers, user)
+        {
             return None;
         }
         let is_unknown = |reader: &Reader| {
@@ -396,6 +422,11 @@ impl Words {
         {
             return one;
         }
+        if readers.0 & Readers::ONE != 0
+            && let Some(one) = merged(readers.reader(), reader, user).and_then(Readers::one)
+        {
+            return one;
+        }
         let mut list = self.readers(readers);
         if self.apart
             && let Some(first) = list.first()
@@ -404,23 +435,12 @@ impl Words {
             return readers;
         }
         let mut new = reader;
-        list.retain(|other| {
-            if user.knows(other.cluster, other.agent, other.several, other.tick) {
-                return false;
+        list.retain(|&other| match merged(other, new, user) {
+            Some(both) => {
+                new = both;
+                false
             }
-            // Reads under way are ended one by one, so they stay apart from those that are not.
-            let is_alike = other.cluster == new.cluster
-                && other.strong == new.strong
-                && (other.tick == UNDER_WAY) == (new.tick == UNDER_WAY);
-            let same_warp = other.agent / 32 == new.agent / 32
-                && user.agents.is_thread(new.agent)
-                && new.tick != UNDER_WAY;
-            if is_alike && (same_warp || other.agent == new.agent) {
-                new.several |= other.several || other.agent != new.agent;
-                new.tick = new.tick.max(other.tick);
-                return false;
-            }
-            true
+            None => true,
         });
         list.push(new);
         self.numbered(list)

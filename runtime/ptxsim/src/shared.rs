@@ -12,6 +12,8 @@ use crate::record::{Conflict, User, Words};
 pub(crate) struct Shared {
     bytes: Vec<u8>,
     words: Words,
+    /// How often its bytes were changed.
+    version: u64,
 }
 
 impl Shared {
@@ -19,6 +21,7 @@ impl Shared {
         Shared {
             bytes: vec![0xff; size as usize],
             words: Words::new(size as usize, false),
+            version: 0,
         }
     }
 
@@ -35,6 +38,11 @@ impl Shared {
     /// The bytes, without any check or record. The range was checked when it was first used.
     pub(crate) fn peek(&self, address: u64, size: usize) -> &[u8] {
         &self.bytes[address as usize..address as usize + size]
+    }
+
+    /// How often its bytes were changed.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
     }
 
     /// Reads bytes. Faults that do not keep them from being read are added to `faults`.
@@ -94,6 +102,7 @@ impl Shared {
     ) -> Result<(), Fault> {
         let range = self.range(address, bytes.len())?;
         self.bytes[range.clone()].copy_from_slice(bytes);
+        self.version += 1;
         let worst = self.words.conflict_of_write(user, &range);
         self.words.set_written(user, &range);
         if let Some(conflict) = worst {
@@ -123,6 +132,7 @@ impl Shared {
     pub(crate) fn place(&mut self, address: u64, bytes: &[u8]) {
         let start = address as usize;
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        self.version += 1;
     }
 
     /// Ends a copy: from now on the bytes count as written by this user.

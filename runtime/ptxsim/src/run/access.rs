@@ -173,6 +173,7 @@ impl Block<'_> {
         let valid = operands
             .get(3)
             .map(|operand| self.read(warp, step, operand));
+        let mut window = memory.window();
         for lane in each(step.lanes) {
             let copy = Copy {
                 shared: shared[lane],
@@ -180,7 +181,7 @@ impl Block<'_> {
                 size,
                 valid: valid.map_or(size, |valid| valid[lane] as u32 as usize),
             };
-            if let Err(fault) = self.start_copy(warp, memory, (copy, lane), step) {
+            if let Err(fault) = self.start_copy(warp, &mut window, (copy, lane), step) {
                 return self.report(warp, step.instruction, lane, fault);
             }
         }
@@ -189,7 +190,7 @@ impl Block<'_> {
     fn start_copy(
         &mut self,
         warp: &mut Warp,
-        memory: &OpenMemory,
+        window: &mut Window<'_>,
         (copy, lane): (Copy, usize),
         step: &Step<'_>,
     ) -> Result<(), Fault> {
@@ -205,10 +206,10 @@ impl Block<'_> {
             .start_copy(user, (copy.shared, copy.size), user.thread, &mut faults)?;
         self.report_all(warp, step, lane, &mut faults);
         // The source must exist whenever the copy arrives.
-        let bytes = self.fetch(warp, memory, (copy, lane), step)?;
+        let bytes = self.fetch(warp, window, (copy, lane), step)?;
         self.counters.copies += u64::from(copy.valid > 0);
         if self.delivery == Delivery::Eager {
-            self.shared.place(copy.shared, &bytes);
+            self.shared.place(copy.shared, &bytes[..copy.size]);
         }
         if let Some(open) = warp.copies[lane].last_mut() {
             open.push(copy);
@@ -220,17 +221,15 @@ impl Block<'_> {
     fn fetch(
         &mut self,
         warp: &Warp,
-        memory: &OpenMemory,
+        window: &mut Window<'_>,
         (copy, lane): (Copy, usize),
         step: &Step<'_>,
-    ) -> Result<Vec<u8>, Fault> {
-        let mut bytes = vec![0; copy.size];
+    ) -> Result<[u8; 16], Fault> {
+        let mut bytes = [0; 16];
         if copy.valid > 0 {
             let mut faults = Vec::new();
             let into = &mut bytes[..copy.valid];
-            memory
-                .window()
-                .read(warp.user(lane), copy.global, into, &mut faults)?;
+            window.read(warp.user(lane), copy.global, into, &mut faults)?;
             self.report_all(warp, step, lane, &mut faults);
         }
         Ok(bytes)
@@ -244,15 +243,19 @@ impl Block<'_> {
         step: &Step<'_>,
         left: usize,
     ) {
+        let mut window = memory.window();
         for lane in each(step.lanes) {
             while warp.copies[lane].len() > left {
                 let group = warp.copies[lane].remove(0);
                 for copy in group {
                     if self.delivery == Delivery::Late {
-                        match self.fetch(warp, memory, (copy, lane), step) {
-                            Ok(bytes) => self.shared.place(copy.shared, &bytes),
-                            Err(fault) => return self.report(warp, step.instruction, lane, fault),
+                        // Its reads count as made when it was started.
+                        let mut bytes = [0; 16];
+                        let peeked = window.peek(copy.global, &mut bytes[..copy.valid]);
+                        if let Err(fault) = peeked {
+                            return self.report(warp, step.instruction, lane, fault);
                         }
+                        self.shared.place(copy.shared, &bytes[..copy.size]);
                     }
                     let target = (copy.shared, copy.size);
                     self.shared.finish_copy(warp.user(lane), target);

@@ -1,5 +1,6 @@
 //! Instructions on registers alone.
 
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::PARAMETER_WINDOW;
@@ -17,55 +18,77 @@ impl Block<'_> {
         if let Operation::Move(of) = step.instruction.operation {
             return self.move_values(warp, step, of);
         }
-        let mut inputs = [[0u64; LANES]; 4];
-        for (input, operand) in inputs.iter_mut().zip(&operands[1..]) {
-            *input = self.read(warp, step, operand);
-        }
-        let input = |index: usize, lane: usize| inputs[index][lane];
-        let mut values = [0u64; LANES];
-        for lane in each(step.lanes) {
-            values[lane] = match step.instruction.operation {
-                Operation::Binary(operation, of) => {
-                    binary(operation, of, input(0, lane), input(1, lane))
+        let x = self.read(warp, step, &operands[1]);
+        let mut input = |index: usize| match operands.get(index) {
+            Some(operand) => self.read(warp, step, operand),
+            None => [0; LANES],
+        };
+        // Lanes that do not take part compute too; their values go nowhere.
+        let values: [u64; LANES] = match step.instruction.operation {
+            Operation::Binary(operation, of) => {
+                let y = input(2);
+                compute_binary(operation, of, &x, &y)
+            }
+            Operation::Unary(operation, of) => x.map(|x| unary(operation, of, x)),
+            Operation::MultiplyAdd(of) => {
+                let (y, z) = (input(2), input(3));
+                if of.kind == Kind::Float {
+                    lanes(|lane| bits(single(x[lane]).mul_add(single(y[lane]), single(z[lane]))))
+                } else {
+                    lanes(|lane| multiply_add(of, [x[lane], y[lane], z[lane]]))
                 }
-                Operation::Unary(operation, of) => unary(operation, of, input(0, lane)),
-                Operation::MultiplyAdd(of) => {
-                    multiply_add(of, [input(0, lane), input(1, lane), input(2, lane)])
-                }
-                Operation::ExtractBits(of) => extract(
-                    of,
-                    input(0, lane),
-                    (input(1, lane) as u32 & 0xff, input(2, lane) as u32 & 0xff),
-                ),
-                Operation::Mixed(operation, element) => {
-                    let x = widen(element, input(0, lane) as u16);
-                    let y = single(input(1, lane));
-                    bits(if operation == Binary::Add {
-                        x + y
-                    } else {
-                        x - y
+            }
+            Operation::ExtractBits(of) => {
+                let (start, count) = (input(2), input(3));
+                lanes(|lane| {
+                    let place = (start[lane] as u32 & 0xff, count[lane] as u32 & 0xff);
+                    extract(of, x[lane], place)
+                })
+            }
+            Operation::Mixed(operation, element) => {
+                let y = input(2);
+                lanes(|lane| {
+                    let (x, y) = (widen(element, x[lane] as u16), single(y[lane]));
+                    bits(match operation {
+                        Binary::Add => x + y,
+                        _ => x - y,
                     })
-                }
-                Operation::MixedMultiplyAdd(element) => {
-                    let [x, y] = [0, 1].map(|index| widen(element, input(index, lane) as u16));
-                    bits(x.mul_add(y, single(input(2, lane))))
-                }
-                Operation::Compare(comparison, of) => {
-                    u64::from(compare(comparison, of, input(0, lane), input(1, lane)))
-                }
-                Operation::Select(of) => {
-                    let chosen = if input(2, lane) & 1 == 1 { 0 } else { 1 };
-                    input(chosen, lane) & of.mask()
-                }
-                Operation::Convert(conversion) => {
-                    convert(conversion, input(0, lane), input(1, lane))
-                }
-                Operation::ParameterAddress => input(0, lane) + PARAMETER_WINDOW,
-                // The partner's value; every lane is here.
-                Operation::Exchange => input(0, lane ^ (input(1, lane) as usize & 31)),
-                _ => 0,
-            };
-        }
+                })
+            }
+            Operation::MixedMultiplyAdd(element) => {
+                let (y, z) = (input(2), input(3));
+                lanes(|lane| {
+                    let [x, y] = [x[lane], y[lane]].map(|bits| widen(element, bits as u16));
+                    bits(x.mul_add(y, single(z[lane])))
+                })
+            }
+            Operation::Compare(comparison, of) => {
+                let y = input(2);
+                lanes(|lane| u64::from(compare(comparison, of, x[lane], y[lane])))
+            }
+            Operation::Select(of) => {
+                let (y, chooses) = (input(2), input(3));
+                lanes(|lane| {
+                    let chosen = if chooses[lane] & 1 == 1 {
+                        x[lane]
+                    } else {
+                        y[lane]
+                    };
+                    chosen & of.mask()
+                })
+            }
+            Operation::Convert(conversion) => {
+                let y = input(2);
+                lanes(|lane| convert(conversion, x[lane], y[lane]))
+            }
+            Operation::ParameterAddress => x.map(|x| x.wrapping_add(PARAMETER_WINDOW)),
+            // The partner's value; every lane is here.
+            Operation::Exchange => {
+                let partner = input(2);
+                lanes(|lane| x[lane ^ (partner[lane] as usize & 31)])
+            }
+            _ => [0; LANES],
+        };
         warp.set(&operands[0], step.lanes, &values);
     }
 
@@ -95,11 +118,36 @@ impl Block<'_> {
     }
 }
 
+/// A value for each lane.
+#[inline]
+fn lanes(mut value: impl FnMut(usize) -> u64) -> [u64; LANES] {
+    let mut values = [0; LANES];
+    for (lane, into) in values.iter_mut().enumerate() {
+        *into = value(lane);
+    }
+    values
+}
+
+/// The most frequent ones are told apart once for all lanes.
+fn compute_binary(operation: Binary, of: Type, x: &[u64; LANES], y: &[u64; LANES]) -> [u64; LANES] {
+    let mask = of.mask();
+    match operation {
+        Binary::Add if of.kind != Kind::Float => lanes(|lane| x[lane].wrapping_add(y[lane]) & mask),
+        Binary::Add => lanes(|lane| bits(single(x[lane]) + single(y[lane]))),
+        Binary::Multiply if of.kind == Kind::Float => {
+            lanes(|lane| bits(single(x[lane]) * single(y[lane])))
+        }
+        _ => lanes(|lane| binary(operation, of, x[lane], y[lane])),
+    }
+}
+
 /// A register's bits as a number in single precision.
+#[inline]
 pub(super) fn single(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
 
+#[inline]
 fn bits(value: f32) -> u64 {
     u64::from(value.to_bits())
 }
@@ -259,6 +307,27 @@ pub(super) fn widen(element: Element, bits: u16) -> f32 {
         // The high half of the same number.
         Element::Bf16 => f32::from_bits(u32::from(bits) << 16),
     }
+}
+
+/// The same for several.
+#[inline]
+pub(super) fn widen_all<const COUNT: usize>(element: Element, bits: [u16; COUNT]) -> [f32; COUNT] {
+    let mut values = [0.0; COUNT];
+    match element {
+        Element::F16 => {
+            let mut halves = [f16::ZERO; COUNT];
+            for (half, bits) in halves.iter_mut().zip(bits) {
+                *half = f16::from_bits(bits);
+            }
+            halves.convert_to_f32_slice(&mut values);
+        }
+        Element::Bf16 => {
+            for (value, bits) in values.iter_mut().zip(bits) {
+                *value = f32::from_bits(u32::from(bits) << 16);
+            }
+        }
+    }
+    values
 }
 
 fn narrow(element: Element, value: f32) -> u16 {

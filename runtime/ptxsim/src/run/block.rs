@@ -11,6 +11,7 @@ use super::order::Order;
 use super::step::{Step, lanes_where};
 use super::tensor::Load;
 use super::tensor_memory::Memory;
+use super::tile::Decoded;
 use super::warp::{LANES, RETURNED, Surroundings, Warp, each};
 use super::{Counters, Delivery, Launch, Outcome, Residency};
 use crate::agents::Agents;
@@ -69,6 +70,8 @@ pub(super) struct Block<'k> {
     pub(super) changes: u64,
     /// What strong uses have seen since the last change: instructions and addresses.
     pub(super) seen: FxHashSet<(usize, u64)>,
+    /// Operands of products that were decoded last.
+    pub(super) decoded: Vec<Decoded>,
     /// What was handed over in shared memory, at which address.
     pub(super) handed_over: FxHashMap<u64, Vec<Part>>,
     /// Whether a warp's turn ended because others may have changed what it looks at.
@@ -153,6 +156,7 @@ impl<'k> Block<'k> {
             made: 0,
             changes: 0,
             seen: FxHashSet::default(),
+            decoded: Vec::new(),
             handed_over: FxHashMap::default(),
             has_polled: false,
             has_news: false,
@@ -313,15 +317,23 @@ impl<'k> Block<'k> {
     /// makes those who reach it wait for the others: they are `meeting`.
     fn advance(&mut self, warp: &mut Warp, memory: &OpenMemory, meeting: &mut u32) -> bool {
         let kernel = self.kernel;
-        let live = lanes_where(|lane| warp.places[lane] != RETURNED);
+        let live = match warp.place_of_all() {
+            Some(RETURNED) => 0,
+            Some(_) => u32::MAX,
+            None => lanes_where(|lane| warp.places[lane] != RETURNED),
+        };
         let free = live & !(*meeting | warp.asking);
-        let Some(place) = each(free).map(|lane| warp.places[lane]).min() else {
+        let all = warp.place_of_all().filter(|_| free == u32::MAX);
+        let Some(place) = all.or_else(|| each(free).map(|lane| warp.places[lane]).min()) else {
             if warp.asking == 0 && *meeting != 0 {
                 self.report_parted(warp, *meeting);
             }
             return false;
         };
-        let here = lanes_where(|lane| warp.places[lane] == place) & !warp.asking;
+        let here = match all {
+            Some(_) => u32::MAX,
+            None => lanes_where(|lane| warp.places[lane] == place) & !warp.asking,
+        };
         let Some(instruction) = kernel.instructions.get(place) else {
             // Beyond the last instruction a kernel returns.
             for lane in each(here) {
@@ -341,8 +353,12 @@ impl<'k> Block<'k> {
         *meeting &= !here;
         self.counters.warp_instructions += 1;
         let lanes = here & self.guard(warp, instruction, here);
-        for lane in each(here) {
-            warp.places[lane] = place + 1;
+        if here == u32::MAX {
+            warp.places = [place + 1; LANES];
+        } else {
+            for lane in each(here) {
+                warp.places[lane] = place + 1;
+            }
         }
         let step = Step {
             instruction,

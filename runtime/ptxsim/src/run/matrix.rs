@@ -1,12 +1,13 @@
 //! `ldmatrix` and `mma.sync` (PTX ISA, "Warp Level Matrix Instructions").
 
 use super::access::parts;
-use super::arithmetic::{single, widen};
+use super::arithmetic::{single, widen_all};
 use super::block::Block;
 use super::step::Step;
 use super::warp::{LANES, Warp};
-use crate::instruction::Element;
+use crate::instruction::{Element, Operand};
 use crate::memory::check_alignment;
+use crate::record::User;
 
 /// Banks of shared memory, four bytes wide each.
 const BANKS: usize = 32;
@@ -22,52 +23,64 @@ impl Block<'_> {
     ) {
         let operands = &step.instruction.operands;
         let addresses = self.read(warp, step, &operands[1]);
-        for (matrix, target) in parts(&operands[0]).iter().enumerate().take(count.into()) {
-            let mut rows = [[0u8; 16]; 8];
-            for (row, bytes) in rows.iter_mut().enumerate() {
-                let lane = matrix * 8 + row;
-                let mut faults = Vec::new();
-                let user = warp.user(lane);
-                let read = check_alignment(addresses[lane], 16)
-                    .and_then(|()| self.shared.read(user, addresses[lane], bytes, &mut faults));
-                self.report_all(warp, step, lane, &mut faults);
-                if let Err(fault) = read {
-                    return self.report(warp, step.instruction, lane, fault);
+        let rows = &addresses[..usize::from(count) * 8];
+        for (lane, &address) in rows.iter().enumerate() {
+            if let Err(fault) = check_alignment(address, 16) {
+                return self.report(warp, step.instruction, lane, fault);
+            }
+        }
+        let mut faults = Vec::new();
+        let user = User {
+            whole_warp: true,
+            ..warp.user(0)
+        };
+        let read = self
+            .shared
+            .start_reads(user, user.tick, (rows, 16), &mut faults);
+        faults.truncate(1);
+        self.report_all(warp, step, 0, &mut faults);
+        if let Err(fault) = read {
+            return self.report(warp, step.instruction, 0, fault);
+        }
+        for (target, rows) in parts(&operands[0]).iter().zip(rows.chunks_exact(8)) {
+            self.count_passes(rows);
+            let mut elements = [[0u16; 8]; 8];
+            for (line, &address) in elements.iter_mut().zip(rows) {
+                let bytes = self.shared.peek(address, 16).chunks_exact(2);
+                for (element, bytes) in line.iter_mut().zip(bytes) {
+                    *element = u16::from_le_bytes([bytes[0], bytes[1]]);
                 }
             }
-            self.count_passes(&addresses[matrix * 8..][..8]);
-            let element = |row: usize, column: usize| {
-                u64::from(u16::from_le_bytes([
-                    rows[row][2 * column],
-                    rows[row][2 * column + 1],
-                ]))
-            };
-            let values: [u64; LANES] = std::array::from_fn(|lane| {
+            let pair = |low: u16, high: u16| u64::from(low) | u64::from(high) << 16;
+            let mut values = [0; LANES];
+            for (lane, value) in values.iter_mut().enumerate() {
                 let (row, column) = (lane / 4, lane % 4 * 2);
-                if transposed {
-                    element(column, row) | element(column + 1, row) << 16
-                } else {
-                    element(row, column) | element(row, column + 1) << 16
-                }
-            });
+                *value = match transposed {
+                    true => pair(elements[column][row], elements[column + 1][row]),
+                    false => pair(elements[row][column], elements[row][column + 1]),
+                };
+            }
             warp.set(target, step.lanes, &values);
         }
     }
 
     /// Eight rows of 16 bytes take one pass if no two different words lie in one bank.
     fn count_passes(&mut self, addresses: &[u64]) {
-        let mut banks = vec![Vec::new(); BANKS];
+        // The words in each bank: the eight of them at most, and how many.
+        let mut banks = [([0u64; 8], 0usize); BANKS];
         for &address in addresses {
             for word in 0..4 {
                 let word = address / 4 + word;
-                let bank: &mut Vec<u64> = &mut banks[word as usize % BANKS];
-                if !bank.contains(&word) {
-                    bank.push(word);
+                let (words, count) = &mut banks[word as usize % BANKS];
+                if !words[..*count].contains(&word) {
+                    words[*count] = word;
+                    *count += 1;
                 }
             }
         }
         self.counters.matrix_reads += 1;
-        self.counters.matrix_read_passes += banks.iter().map(Vec::len).max().unwrap_or(0) as u64;
+        let most = banks.iter().map(|(_, count)| *count).max();
+        self.counters.matrix_read_passes += most.unwrap_or(0) as u64;
     }
 
     /// `D[16, 8] = A[16, 16] · B[16, 8] + C[16, 8]`. Products of 16-bit elements are exact in double precision, and so is
@@ -75,38 +88,136 @@ impl Block<'_> {
     pub(super) fn multiply_matrix(&mut self, warp: &mut Warp, step: &Step<'_>, element: Element) {
         self.counters.matrix_products += 1;
         let operands = &step.instruction.operands;
-        let mut registers = |operand: usize| -> Vec<[u64; LANES]> {
-            let list = parts(&operands[operand]);
-            list.iter()
-                .map(|part| self.read(warp, step, part))
-                .collect()
-        };
-        let (left, right, sums) = (registers(1), registers(2), registers(3));
-        let mut a = [[0f64; 16]; 16];
-        let mut b = [[0f64; 8]; 16];
-        let half = |bits: u64, index: u32| f64::from(widen(element, (bits >> (16 * index)) as u16));
-        for lane in 0..LANES {
-            let (group, pair) = (lane / 4, lane % 4 * 2);
-            for index in 0..2 {
-                for (register, values) in left.iter().enumerate() {
-                    let row = group + register % 2 * 8;
-                    let column = pair + register / 2 * 8 + index as usize;
-                    a[row][column] = half(values[lane], index);
-                }
-                for (register, values) in right.iter().enumerate() {
-                    b[pair + register * 8 + index as usize][group] = half(values[lane], index);
-                }
+        let [left, right, sums] =
+            [1, 2, 3].map(|index| self.fragment(warp, step, &operands[index]));
+        let mut fragments = std::mem::take(&mut warp.fragments);
+        let a = fragments.left.of(warp, left, element, |register, lane| {
+            let row = lane / 4 + register % 2 * 8;
+            let term = lane % 4 * 2 + register / 2 * 8;
+            [(term, row), (term + 1, row)]
+        });
+        let b = fragments.right.of(warp, right, element, |register, lane| {
+            let term = lane % 4 * 2 + register * 8;
+            [(lane / 4, term), (lane / 4, term + 1)]
+        });
+        let mut values = [[0u64; LANES]; 4];
+        let mut products = [[0f64; ROWS]; COLUMNS];
+        for (factors, sums) in b.iter().zip(&mut products) {
+            for (factors, lines) in factors.chunks_exact(4).zip(a.chunks_exact(4)) {
+                accumulate(sums, lines, factors);
             }
         }
-        for (register, target) in parts(&operands[0]).iter().enumerate() {
-            let values: [u64; LANES] = std::array::from_fn(|lane| {
-                let row = lane / 4 + register / 2 * 8;
+        for (register, values) in values.iter_mut().enumerate() {
+            let zeros = [0; LANES];
+            let held = sums[register].map_or(&zeros, |held| &warp.registers[held as usize]);
+            for (lane, value) in values.iter_mut().enumerate() {
                 let column = lane % 4 * 2 + register % 2;
-                let sum: f64 = (0..16).map(|term| a[row][term] * b[term][column]).sum();
-                let total = (sum + f64::from(single(sums[register][lane]))) as f32;
-                u64::from(total.to_bits())
-            });
-            warp.set(target, step.lanes, &values);
+                let product = products[column][lane / 4 + register / 2 * 8];
+                let total = (product + f64::from(single(held[lane]))) as f32;
+                *value = total.to_bits().into();
+            }
         }
+        warp.fragments = fragments;
+        for (target, values) in parts(&operands[0]).iter().zip(&values) {
+            warp.set(target, step.lanes, values);
+        }
+    }
+
+    /// The registers of a fragment, all of which must have values. Immediate sums are zero.
+    fn fragment(&mut self, warp: &Warp, step: &Step<'_>, operand: &Operand) -> [Option<u32>; 4] {
+        let mut registers = [None; 4];
+        for (register, part) in registers.iter_mut().zip(parts(operand)) {
+            if let Operand::Register(number) = part {
+                let defined = warp.defined[*number as usize];
+                self.check_defined(warp, step.instruction, step.lanes & !defined);
+                *register = Some(*number);
+            }
+        }
+        registers
+    }
+}
+
+const ROWS: usize = 16;
+const TERMS: usize = 16;
+const COLUMNS: usize = 8;
+
+/// Operands of products that were spread out before, since most are used several times.
+#[derive(Default)]
+pub(super) struct Fragments {
+    /// A line for each term.
+    left: Kept<TERMS>,
+    /// A line for each column.
+    right: Kept<COLUMNS>,
+}
+
+/// Operands of so many lines.
+#[derive(Default)]
+struct Kept<const LINES: usize>(Vec<Fragment<LINES>>);
+
+struct Fragment<const LINES: usize> {
+    /// The registers, and how often they had been written.
+    registers: [Option<u32>; 4],
+    versions: [u32; 4],
+    element: Element,
+    lines: [[f64; 16]; LINES],
+}
+
+/// How many operands are kept: those of a warp that multiplies 64 × 64.
+const KEPT: usize = 8;
+
+impl<const LINES: usize> Kept<LINES> {
+    /// An operand's lines. `place` is where in them a register's first element of a lane lies, and the second one.
+    fn of(
+        &mut self,
+        warp: &Warp,
+        registers: [Option<u32>; 4],
+        element: Element,
+        place: impl Fn(usize, usize) -> [(usize, usize); 2],
+    ) -> &[[f64; 16]; LINES] {
+        let versions = registers.map(|one| one.map_or(0, |one| warp.versions[one as usize]));
+        let is_it = |one: &Fragment<LINES>| {
+            one.registers == registers && one.versions == versions && one.element == element
+        };
+        let index = self.0.iter().position(is_it).unwrap_or_else(|| {
+            if self.0.len() == KEPT {
+                self.0.remove(0);
+            }
+            let mut lines = [[0.0; 16]; LINES];
+            for (number, register) in registers.into_iter().flatten().enumerate() {
+                let held = &warp.registers[register as usize];
+                let (mut low, mut high) = ([0; LANES], [0; LANES]);
+                for lane in 0..LANES {
+                    low[lane] = held[lane] as u16;
+                    high[lane] = (held[lane] >> 16) as u16;
+                }
+                let (low, high) = (widen_all(element, low), widen_all(element, high));
+                for lane in 0..LANES {
+                    let [first, second] = place(number, lane);
+                    lines[first.0][first.1] = low[lane].into();
+                    lines[second.0][second.1] = high[lane].into();
+                }
+            }
+            self.0.push(Fragment {
+                registers,
+                versions,
+                element,
+                lines,
+            });
+            self.0.len() - 1
+        });
+        &self.0[index].lines
+    }
+}
+
+/// Adds the multiples of four lines. The length is not a constant here, so that the compiler makes a loop of vectors.
+#[inline(never)]
+fn accumulate(sums: &mut [f64], lines: &[[f64; ROWS]], factors: &[f64]) {
+    let (Some([a, b, c, d]), Some([w, x, y, z])) = (lines.first_chunk(), factors.first_chunk())
+    else {
+        return;
+    };
+    let lines = a.iter().zip(b).zip(c).zip(d);
+    for (sum, (((a, b), c), d)) in sums.iter_mut().zip(lines) {
+        *sum += a * w + b * x + c * y + d * z;
     }
 }

@@ -18,6 +18,7 @@ mod tensor_memory;
 mod tensor_move;
 mod tensor_product;
 mod tf32;
+mod tile;
 mod warp;
 mod warpgroup;
 

@@ -108,7 +108,7 @@ impl Block<'_> {
         values
     }
 
-    fn check_defined(&mut self, warp: &Warp, instruction: &Instruction, missing: u32) {
+    pub(super) fn check_defined(&mut self, warp: &Warp, instruction: &Instruction, missing: u32) {
         if missing != 0 {
             let fault = (
                 FindingKind::Uninitialised,

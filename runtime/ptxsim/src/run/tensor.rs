@@ -268,6 +268,7 @@ impl Block<'_> {
             agents: self.agents,
             thread: load.agent,
             whole_warp: false,
+            is_apart: true,
             tick: load.tick,
             synced: 0,
             knowledge: &load.knowledge,
@@ -357,6 +358,7 @@ impl Block<'_> {
         let knowledge = warp.told(lane);
         let user = User {
             thread: self.agents.stores(warp.rank, warp.index),
+            is_apart: true,
             tick,
             synced: 0,
             knowledge: &knowledge,

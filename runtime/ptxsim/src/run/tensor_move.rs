@@ -116,7 +116,7 @@ impl Block<'_> {
         }
         for &register in &registers {
             warp.busy[register] = true;
-            warp.registers[register] = [POISON; LANES];
+            *warp.overwrite(register) = [POISON; LANES];
             warp.defined[register] = u32::MAX;
             warp.touched[register] = true;
         }
@@ -176,7 +176,7 @@ impl Block<'_> {
                     let values = values.unwrap_or_else(|| self.gather(fragment, place));
                     for (&register, values) in one.registers.iter().zip(&values) {
                         warp.busy[register] = false;
-                        warp.registers[register] = *values;
+                        *warp.overwrite(register) = *values;
                     }
                 }
                 _ => {}

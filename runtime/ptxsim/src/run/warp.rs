@@ -1,6 +1,7 @@
 //! The state of one warp.
 
 use super::atomic::Heard;
+use super::matrix::Fragments;
 use super::tensor::Group;
 use super::tensor_memory::TensorUse;
 use super::warpgroup::Products;
@@ -38,6 +39,9 @@ pub(super) struct Warp {
     pub places: [usize; LANES],
     /// Each register of all lanes.
     pub registers: Vec<[u64; LANES]>,
+    /// For each register, how often it was written.
+    pub versions: Vec<u32>,
+    pub fragments: Fragments,
     /// For each register, the lanes that have a value in it.
     pub defined: Vec<u32>,
     /// Lanes that have arrived at the cluster's barrier in its present phase, and the phase that each lane waits for.
@@ -99,6 +103,8 @@ impl Warp {
             index,
             places: [0; LANES],
             registers: vec![[0; LANES]; registers],
+            versions: vec![0; registers],
+            fragments: Fragments::default(),
             defined: vec![0; registers],
             at_cluster: 0,
             cluster_phases: [0; LANES],
@@ -139,6 +145,7 @@ impl Warp {
             agents: self.agents,
             thread: self.agent(lane),
             whole_warp: false,
+            is_apart: self.own[lane].is_some(),
             tick: self.tick,
             synced: self.synced,
             knowledge: self.own[lane].as_deref().unwrap_or(&self.knowledge),
@@ -225,6 +232,16 @@ impl Warp {
         }
     }
 
+    /// Where all lanes are, if they are at one place.
+    pub(super) fn place_of_all(&self) -> Option<usize> {
+        let first = self.places[0];
+        let apart = self
+            .places
+            .iter()
+            .fold(0, |apart, place| apart | (place ^ first));
+        (apart == 0).then_some(first)
+    }
+
     /// Whether the warp waits for nobody.
     pub(super) fn can_go_on(&self) -> bool {
         self.waits_at.is_none() && !self.is_meeting && !self.has_returned()
@@ -280,11 +297,22 @@ impl Warp {
             return;
         };
         let register = *register as usize;
-        for lane in each(lanes) {
-            self.registers[register][lane] = values[lane];
+        if lanes == u32::MAX {
+            self.registers[register] = *values;
+        } else {
+            for lane in each(lanes) {
+                self.registers[register][lane] = values[lane];
+            }
         }
         self.defined[register] |= lanes;
         self.touched[register] = true;
+        self.versions[register] = self.versions[register].wrapping_add(1);
+    }
+
+    /// A register that is written in all lanes.
+    pub(super) fn overwrite(&mut self, register: usize) -> &mut [u64; LANES] {
+        self.versions[register] = self.versions[register].wrapping_add(1);
+        &mut self.registers[register]
     }
 
     /// Marks a register as without a value in some lanes.

@@ -5,9 +5,9 @@
 //! product is only computed at the wait.
 
 use super::Delivery;
-use super::arithmetic::widen;
 use super::block::Block;
 use super::step::Step;
+use super::tile::Tile;
 use super::warp::{LANES, Warp};
 use crate::finding::FindingKind;
 use crate::instruction::{Element, Operand};
@@ -22,7 +22,7 @@ const ROWS: usize = 16;
 pub(super) const TERMS: usize = 16;
 
 /// Elements, and bytes, that lie together whatever the layout.
-const CHUNK: usize = 8;
+pub(super) const CHUNK: usize = 8;
 pub(super) const CHUNK_BYTES: usize = 16;
 
 /// What a register holds that a product under way will write: a NaN.
@@ -60,14 +60,6 @@ struct Product {
     right: Tile,
     /// The signs of both operands' products: 1 or −1.
     sign: f32,
-}
-
-/// An operand in shared memory: the addresses of its chunks.
-pub(super) struct Tile {
-    /// Whether chunks run along the terms.
-    along_terms: bool,
-    /// Along the terms: two for each row or column. Otherwise: for each term, one for eight rows or columns.
-    pub(super) chunks: Vec<u64>,
 }
 
 impl Products {
@@ -270,7 +262,7 @@ impl Block<'_> {
             }
             let register = register as usize;
             warp.busy[register] = true;
-            warp.registers[register] = [POISON; LANES];
+            *warp.overwrite(register) = [POISON; LANES];
             warp.defined[register] = u32::MAX;
         }
         warp.products.sums.push(Sums {
@@ -324,10 +316,11 @@ impl Block<'_> {
     }
 
     /// Adds a product to its sums.
-    fn compute_product(&self, product: &Product, sums: &mut Sums) {
+    fn compute_product(&mut self, product: &Product, sums: &mut Sums) {
         let columns = sums.columns;
         let left = self.decode(product.element, &product.left, ROWS);
-        let right = self.decode(product.element, &product.right, columns);
+        // The warps of a warpgroup take the same.
+        let right = self.decode_once(product.element, &product.right, columns);
         for (row, sums) in sums.values.chunks_exact_mut(columns).enumerate() {
             for term in (0..TERMS).step_by(4) {
                 let factor = |further: usize| product.sign * left[(term + further) * ROWS + row];
@@ -339,30 +332,6 @@ impl Block<'_> {
                 }
             }
         }
-    }
-
-    /// An operand's elements, term after term.
-    pub(super) fn decode(&self, element: Element, tile: &Tile, extent: usize) -> Vec<f32> {
-        let mut elements = vec![0.0; TERMS * extent];
-        for (number, &address) in tile.chunks.iter().enumerate() {
-            let bytes = self.shared.peek(address, CHUNK_BYTES);
-            let values: [f32; CHUNK] = std::array::from_fn(|index| {
-                widen(
-                    element,
-                    u16::from_le_bytes([bytes[2 * index], bytes[2 * index + 1]]),
-                )
-            });
-            if tile.along_terms {
-                let (outer, first) = (number / 2, number % 2 * CHUNK);
-                for (index, value) in values.into_iter().enumerate() {
-                    elements[(first + index) * extent + outer] = value;
-                }
-            } else {
-                let start = number * CHUNK;
-                elements[start..start + CHUNK].copy_from_slice(&values);
-            }
-        }
-        elements
     }
 
     /// Looks for registers of an instruction that products under way will write.
@@ -403,13 +372,14 @@ fn hand_over(warp: &mut Warp, sums: &Sums) {
     for (index, &register) in sums.registers.iter().enumerate() {
         let register = register as usize;
         warp.busy[register] = false;
-        for (lane, held) in warp.registers[register].iter_mut().enumerate() {
+        for (lane, held) in warp.overwrite(register).iter_mut().enumerate() {
             *held = u64::from(sums.values[place(index, lane, sums.columns)].to_bits());
         }
     }
 }
 
 /// Where the sum that a lane holds in its register of this number lies.
+#[inline]
 fn place(register: usize, lane: usize, columns: usize) -> usize {
     let row = lane / 4 + register / 2 % 2 * 8;
     row * columns + register / 4 * 8 + lane % 4 * 2 + register % 2
