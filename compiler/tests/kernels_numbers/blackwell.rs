@@ -8,7 +8,8 @@ use raddle_compiler::codegen::{
 };
 use raddle_ptxsim::FindingKind;
 
-use super::hopper::{SHAPES, check_emitted, lines, with_lines, without};
+use super::faults::{with_lines, without};
+use super::hopper::{SHAPES, check_emitted, lines};
 use super::run::run;
 use super::{LATE, LAYOUTS, forward, split};
 

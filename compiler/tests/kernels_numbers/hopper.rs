@@ -6,12 +6,11 @@ use raddle_compiler::codegen::warpgroup_tiling::StorePath;
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize,
 };
-use raddle_ptxsim::FindingKind;
 
 use super::run::{WAYS, run};
-use super::{LATE, LAYOUTS, forward};
+use super::{LAYOUTS, forward};
 
-fn emit(kernel: &KernelDescription, tile: Option<TileSize>) -> Ptx {
+pub(super) fn emit(kernel: &KernelDescription, tile: Option<TileSize>) -> Ptx {
     emit_tuned(kernel, Target::of(Architecture::Sm90a), tile)
         .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
         .ptx
@@ -78,7 +77,7 @@ const TILES: [(u32, u32); 6] = [
     (64, 64),
 ];
 
-fn tile(index: usize) -> Option<TileSize> {
+pub(super) fn tile(index: usize) -> Option<TileSize> {
     let (rows, columns) = TILES[index % TILES.len()];
     Some(TileSize { rows, columns })
 }
@@ -260,183 +259,4 @@ fn what_tma_cannot_copy_goes_the_older_way() {
         assert!(matches!(ptx.plan, Plan::Product(_)) && ptx.without_warpgroups.is_some());
         check_emitted(&kernel, &ptx);
     }
-}
-
-/// Changes a kernel with six stages of depth and a result through shared memory, and lists what a run with late copies
-/// finds, and whether the numbers are right.
-fn changed(change: impl Fn(&str) -> String) -> (Vec<FindingKind>, bool) {
-    let kernel = KernelDescription {
-        activation: Activation::Relu,
-        ..forward(ElementType::Bf16, (128, 128, 584), 1)
-    };
-    let mut ptx = emit(&kernel, tile(2));
-    ptx.text = ptx.text.replace(" \t", " ");
-    let text = change(&ptx.text);
-    assert_ne!(text, ptx.text, "the change changes nothing");
-    ptx.text = text;
-    let inputs = Inputs::random(&kernel, 1);
-    let (ran, outcome) = run(&ptx, &inputs, LATE);
-    let kinds = outcome
-        .findings
-        .iter()
-        .map(|finding| finding.kind)
-        .collect();
-    (kinds, ran.compare(&kernel, &inputs).is_right())
-}
-
-/// The lines of a text with every line that has all of these words replaced.
-pub(super) fn with_lines(text: &str, words: &[&str], by: impl Fn(&str) -> String) -> String {
-    let lines = text.lines().map(|line| {
-        if words.iter().all(|word| line.contains(word)) {
-            by(line)
-        } else {
-            line.to_owned()
-        }
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-pub(super) fn without(words: &'static [&'static str]) -> impl Fn(&str) -> String {
-    move |text| with_lines(text, words, |_| String::new())
-}
-
-#[test]
-fn a_wait_for_too_few_products_is_found() {
-    let (kinds, _) = changed(|text| {
-        text.replace(
-            "wgmma.wait_group.sync.aligned 1;",
-            "wgmma.wait_group.sync.aligned 2;",
-        )
-    });
-    // The stage is given back while it is read: the next copy comes too early.
-    assert!(!kinds.is_empty(), "nothing was found");
-    let too_early = |kind| matches!(kind, FindingKind::InFlight | FindingKind::Race);
-    assert!(kinds.iter().copied().all(too_early), "{kinds:?}");
-}
-
-#[test]
-fn a_missing_wait_for_products_is_found() {
-    let (kinds, right) = changed(without(&["wgmma.wait_group.sync.aligned 0;"]));
-    assert!(kinds.contains(&FindingKind::InFlight), "{kinds:?}");
-    assert!(!right);
-}
-
-#[test]
-fn a_missing_fence_before_products_is_found() {
-    let (kinds, _) = changed(without(&["wgmma.fence.sync.aligned"]));
-    assert!(kinds.contains(&FindingKind::Fence), "{kinds:?}");
-}
-
-#[test]
-fn a_missing_barrier_after_the_barriers_are_made_is_found() {
-    let (kinds, _) = changed(without(&["bar.sync 0;"]));
-    assert!(
-        kinds.contains(&FindingKind::Barrier) || kinds.contains(&FindingKind::Race),
-        "{kinds:?}"
-    );
-}
-
-#[test]
-fn a_missing_arrival_is_found() {
-    let (kinds, _) = changed(without(&["mbarrier.arrive.shared.b64"]));
-    assert_eq!(kinds, [FindingKind::Deadlock]);
-}
-
-#[test]
-fn wrong_numbers_of_expected_bytes_are_found() {
-    let expected = "mbarrier.arrive.expect_tx";
-    // The bytes of one of the two copies, and a few too many.
-    for (bytes, kind) in [
-        ("16384", FindingKind::InFlight),
-        ("32784", FindingKind::Deadlock),
-    ] {
-        let (kinds, _) = changed(|text| {
-            with_lines(text, &[expected], |line| {
-                let (start, _) = line.rsplit_once(' ').expect("an operand");
-                format!("{start} {bytes};")
-            })
-        });
-        assert!(kinds.contains(&kind), "{bytes}: {kinds:?}");
-    }
-}
-
-#[test]
-fn a_missing_swizzle_gives_wrong_numbers() {
-    let kernel = forward(ElementType::Bf16, (128, 128, 136), 1);
-    let ptx = emit(&kernel, tile(2));
-    let inputs = Inputs::random(&kernel, 1);
-    // The descriptors say that nothing is permuted.
-    let constant = ((1u64 << 62) | (64 << 32) | (1 << 16)).to_string();
-    let plain = ((64u64 << 32) | (1 << 16)).to_string();
-    assert!(ptx.text.contains(&constant));
-    let mut changed = ptx.clone();
-    changed.text = ptx.text.replace(&constant, &plain);
-    let (ran, _) = run(&changed, &inputs, LATE);
-    assert!(!ran.compare(&kernel, &inputs).is_right());
-}
-
-#[test]
-fn a_wrong_stride_in_a_descriptor_gives_wrong_numbers() {
-    let constant = |stride: u64| ((1u64 << 62) | (stride << 32) | (1 << 16)).to_string();
-    let (_, right) = changed(|text| text.replace(&constant(64), &constant(32)));
-    assert!(!right);
-}
-
-#[test]
-fn a_missing_fence_between_the_proxies_is_found() {
-    let (kinds, _) = changed(without(&["fence.proxy.async.shared::cta"]));
-    assert_eq!(kinds, [FindingKind::Fence; 1].repeat(kinds.len()));
-    assert!(!kinds.is_empty());
-}
-
-#[test]
-fn barriers_that_copies_do_not_see_are_found() {
-    let (kinds, _) = changed(without(&["fence.mbarrier_init"]));
-    assert!(kinds.contains(&FindingKind::Fence), "{kinds:?}");
-}
-
-#[test]
-fn a_wrong_parity_is_found() {
-    // Everyone waits for the phase before the one that is meant.
-    let (kinds, _) = changed(|text| {
-        with_lines(text, &["mbarrier.try_wait.parity"], |line| {
-            let (start, parity) = line.rsplit_once(' ').expect("an operand");
-            let register = parity.trim_end_matches(';');
-            format!(
-                "xor.b32 {register}, {register}, 1;\n{start} {parity}\nxor.b32 {register}, {register}, 1;"
-            )
-        })
-    });
-    assert!(
-        kinds.iter().any(|kind| matches!(
-            kind,
-            FindingKind::InFlight | FindingKind::Uninitialised | FindingKind::Deadlock
-        )),
-        "{kinds:?}"
-    );
-}
-
-#[test]
-fn buffers_filled_while_they_are_read_are_found() {
-    let (kinds, _) = changed(|text| {
-        text.replace(
-            "cp.async.bulk.wait_group.read 1;",
-            "cp.async.bulk.wait_group.read 2;",
-        )
-    });
-    assert!(kinds.contains(&FindingKind::InFlight), "{kinds:?}");
-    let (kinds, _) = changed(|text| {
-        let (start, end) = text
-            .rsplit_once("cp.async.bulk.wait_group.read 0;")
-            .expect("the last wait");
-        format!("{start}{end}")
-    });
-    assert_eq!(kinds, [FindingKind::InFlight; 1].repeat(kinds.len()));
-    assert!(!kinds.is_empty());
-}
-
-#[test]
-fn lanes_that_do_not_wait_for_each_other_are_found() {
-    let (kinds, _) = changed(without(&["bar.warp.sync"]));
-    assert!(kinds.contains(&FindingKind::Race), "{kinds:?}");
 }

@@ -5,6 +5,7 @@
 #![cfg(feature = "llvm")]
 
 mod blackwell;
+mod faults;
 mod gradients;
 mod hopper;
 #[path = "../kernels_layouts/mod.rs"]
@@ -18,7 +19,7 @@ use raddle_compiler::codegen::nvptx::{Architecture, Target, emit_tuned};
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder, TileSize,
 };
-use raddle_ptxsim::{Delivery, FindingKind};
+use raddle_ptxsim::Delivery;
 
 use kernels_layouts::LAYOUTS;
 use raddle_compiler::codegen::oracle::Inputs;
@@ -233,69 +234,3 @@ const LATE: Way = Way {
     delivery: Delivery::Late,
     seed: 0,
 };
-
-/// Emits a kernel whose depth takes more tiles than the pipeline has stages, changes its PTX, and lists what a run with
-/// late copies finds.
-fn findings_of_changed(from: &str, to: &str) -> (Vec<FindingKind>, bool) {
-    let kernel = KernelDescription {
-        auxiliary: false,
-        ..forward(ElementType::Bf16, (64, 64, 224), 0)
-    };
-    let mut ptx = emit_tuned(&kernel, Target::of(Architecture::Sm80), None)
-        .unwrap()
-        .ptx;
-    ptx.text = ptx.text.replace(" \t", " ");
-    assert!(ptx.text.contains(from), "no {from} in the kernel");
-    ptx.text = ptx.text.replace(from, to);
-    let inputs = Inputs::random(&kernel, 1);
-    let (ran, outcome) = run(&ptx, &inputs, LATE);
-    let comparison = ran.compare(&kernel, &inputs);
-    let kinds = outcome
-        .findings
-        .iter()
-        .map(|finding| finding.kind)
-        .collect();
-    (kinds, comparison.is_right())
-}
-
-#[test]
-fn faults_in_a_kernel_are_found() {
-    let (clean, right) = findings_of_changed("bar.sync 0;", "bar.sync 0;");
-    assert!(clean.is_empty() && right);
-
-    // One group too many may still be under way.
-    let (kinds, right) = findings_of_changed("cp.async.wait_group 2;", "cp.async.wait_group 3;");
-    assert!(kinds.contains(&FindingKind::InFlight), "{kinds:?}");
-    assert!(!right);
-
-    // Nobody waits for what the others copied, or read.
-    let (kinds, _) = findings_of_changed("bar.sync 0;", "");
-    assert!(kinds.contains(&FindingKind::Race), "{kinds:?}");
-
-    // The lanes of a warp do not wait for each other's part of a slab.
-    let (kinds, _) = findings_of_changed("bar.warp.sync -1;", "");
-    assert_eq!(kinds, [FindingKind::Race; 1].repeat(kinds.len()));
-    assert!(!kinds.is_empty());
-
-    // A group is never closed, so no wait waits for it.
-    let (kinds, right) = findings_of_changed("cp.async.commit_group;", "");
-    assert!(kinds.contains(&FindingKind::InFlight), "{kinds:?}");
-    assert!(!right);
-}
-
-#[test]
-fn a_bias_one_element_short_is_found() {
-    let kernel = forward(ElementType::Bf16, (16, 33, 40), 0);
-    let ptx = emit_tuned(&kernel, Target::of(Architecture::Sm80), None)
-        .unwrap()
-        .ptx;
-    let mut inputs = Inputs::random(&kernel, 1);
-    inputs.bias.columns -= 1;
-    let (_, outcome) = run(&ptx, &inputs, WAYS[0]);
-    let kinds: Vec<_> = outcome
-        .findings
-        .iter()
-        .map(|finding| finding.kind)
-        .collect();
-    assert_eq!(kinds, [FindingKind::OutOfBounds]);
-}

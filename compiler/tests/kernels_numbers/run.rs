@@ -1,7 +1,7 @@
 //! Runs a kernel in the simulator.
 
 use raddle_compiler::codegen::nvptx::{Parameter, Ptx, TensorMap};
-use raddle_ptxsim::{Argument, Delivery, Launch, Memory, Module, Outcome, Pointer, Swizzle};
+use raddle_ptxsim::{Argument, Delivery, Error, Launch, Memory, Module, Outcome, Pointer, Swizzle};
 
 use raddle_compiler::codegen::KernelDescription;
 use raddle_compiler::codegen::oracle::{self, Comparison, Inputs, Results};
@@ -53,6 +53,11 @@ pub const WAYS: [Way; 2] = [
 ];
 
 pub fn run(ptx: &Ptx, inputs: &Inputs, way: Way) -> (Ran, Outcome) {
+    try_run(ptx, inputs, way).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The same, if the launch fits the kernel.
+pub fn try_run(ptx: &Ptx, inputs: &Inputs, way: Way) -> Result<(Ran, Outcome), Error> {
     let kernel = &ptx.kernel;
     let module = Module::parse(&ptx.text).unwrap_or_else(|error| panic!("{error}\n{}", ptx.text));
     let mut memory = Memory::new();
@@ -90,10 +95,8 @@ pub fn run(ptx: &Ptx, inputs: &Inputs, way: Way) -> (Ran, Outcome) {
     let entry = module
         .kernel(&ptx.entry)
         .expect("the module has the entry point");
-    let outcome = entry
-        .run(&mut memory, &launch)
-        .unwrap_or_else(|error| panic!("{error}"));
-    (Ran { memory, pointers }, outcome)
+    let outcome = entry.run(&mut memory, &launch)?;
+    Ok((Ran { memory, pointers }, outcome))
 }
 
 fn arguments(ptx: &Ptx, pointers: &[(Parameter, Pointer)]) -> Vec<Argument> {

@@ -398,6 +398,10 @@ pub(crate) enum Operation {
         count: u8,
         transposed: bool,
     },
+    StoreMatrix {
+        count: u8,
+        transposed: bool,
+    },
     MultiplyMatrix(Element),
     /// `mma.sync` of tf32 numbers.
     MultiplyTf32,
@@ -412,6 +416,7 @@ impl Operation {
                 | Operation::BlockBarrier
                 | Operation::WarpBarrier
                 | Operation::LoadMatrix { .. }
+                | Operation::StoreMatrix { .. }
                 | Operation::MultiplyMatrix(_)
                 | Operation::MultiplyTf32
                 | Operation::ArriveAtBarrier

@@ -278,3 +278,46 @@ fn extracted_bits_carry_their_sign() {
         assert_eq!(words[0], expected, "{start} {count}");
     }
 }
+
+#[test]
+fn matrices_are_stored_the_way_they_are_loaded() {
+    // Each lane holds two numbers of each of two matrices; warp 0 stores them, plain or transposed, and loads them again.
+    for (store, load) in [
+        ("", ""),
+        (".trans", ".trans"),
+        (".trans", ""),
+        ("", ".trans"),
+    ] {
+        let body = format!(
+            "setp.ge.u32 %p1, %r1, 32; @%p1 bra $L_end;
+            and.b32 %r3, %r1, 15; shl.b32 %r3, %r3, 4; mul.wide.u32 %rd10, %r3, 1; add.s64 %rd10, %rd6, %rd10;
+            shl.b32 %r4, %r1, 17; mad.lo.s32 %r4, %r1, 2, %r4; add.s32 %r4, %r4, 65536; add.s32 %r5, %r4, 4194368;
+            stmatrix.sync.aligned.m8n8.x2{store}.shared.b16 [%rd10], {{%r4, %r5}};
+            bar.warp.sync -1;
+            ldmatrix.sync.aligned.m8n8.x2{load}.shared.b16 {{%r6, %r7}}, [%rd10];
+            st.global.b32 [%rd5], %r6; st.global.b32 [%rd5+128], %r7; $L_end:"
+        );
+        let (outcome, words) = run(&body, Delivery::Late);
+        assert_eq!(outcome.findings, [], "{store} {load}");
+        for lane in 0..32u32 {
+            let (row, column) = (lane / 4, lane % 4 * 2);
+            // The number in a place of the first matrix is eight times its row and its column.
+            let number = |row: u32, column: u32| row * 8 + column;
+            let expected = match store == load {
+                true => number(row, column) | number(row, column + 1) << 16,
+                false => number(column, row) | number(column + 1, row) << 16,
+            };
+            assert_eq!(words[lane as usize], expected, "{store} {load} {lane}");
+            assert_eq!(
+                words[32 + lane as usize],
+                expected + 0x0040_0040,
+                "{store} {load} {lane}"
+            );
+        }
+    }
+    let unsynced = "setp.ge.u32 %p1, %r1, 32; @%p1 bra $L_end;
+        and.b32 %r3, %r1, 7; shl.b32 %r3, %r3, 4; mul.wide.u32 %rd10, %r3, 1; add.s64 %rd10, %rd6, %rd10;
+        stmatrix.sync.aligned.m8n8.x1.shared.b16 [%rd10], %r1;
+        ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r6, [%rd10]; $L_end:";
+    assert_eq!(kinds(unsynced, Delivery::Late), [FindingKind::Race]);
+}

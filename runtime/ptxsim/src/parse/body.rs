@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::KernelParameter;
 use super::decode;
 use super::lexer::{Lexer, Token, number};
+use super::operands;
 use crate::error::Error;
 use crate::instruction::{Instruction, Operand, Special, Type};
 
@@ -147,7 +148,7 @@ impl Reader<'_> {
                 return Err(lexer.error("expected `,` or `;` after an operand"));
             }
         }
-        decode::check(operation, &operands).map_err(|message| Error::Syntax {
+        operands::check(operation, &operands).map_err(|message| Error::Syntax {
             line,
             message: format!("`{word}`: {message}"),
         })?;

@@ -4,6 +4,7 @@ mod body;
 mod cluster;
 mod decode;
 mod lexer;
+mod operands;
 mod strong;
 mod tcgen05;
 

@@ -64,6 +64,43 @@ impl Block<'_> {
         }
     }
 
+    /// `stmatrix`: the other way round. Each row counts as written by the lane that addresses it.
+    pub(super) fn store_matrix(
+        &mut self,
+        warp: &mut Warp,
+        step: &Step<'_>,
+        (count, transposed): (u8, bool),
+    ) {
+        let operands = &step.instruction.operands;
+        let addresses = self.read(warp, step, &operands[0]);
+        for (matrix, source) in parts(&operands[1]).iter().enumerate().take(count.into()) {
+            let values = self.read(warp, step, source);
+            let mut rows = [[0u8; 16]; 8];
+            for (lane, &bits) in values.iter().enumerate() {
+                for (further, half) in [bits as u16, (bits >> 16) as u16].into_iter().enumerate() {
+                    let (row, column) = (lane / 4, lane % 4 * 2 + further);
+                    let (row, column) = if transposed {
+                        (column, row)
+                    } else {
+                        (row, column)
+                    };
+                    rows[row][2 * column..][..2].copy_from_slice(&half.to_le_bytes());
+                }
+            }
+            for (row, bytes) in rows.iter().enumerate() {
+                let lane = matrix * 8 + row;
+                let mut faults = Vec::new();
+                let user = warp.user(lane);
+                let written = check_alignment(addresses[lane], 16)
+                    .and_then(|()| self.shared.write(user, addresses[lane], bytes, &mut faults));
+                self.report_all(warp, step, lane, &mut faults);
+                if let Err(fault) = written {
+                    return self.report(warp, step.instruction, lane, fault);
+                }
+            }
+        }
+    }
+
     /// Eight rows of 16 bytes take one pass if no two different words lie in one bank.
     fn count_passes(&mut self, addresses: &[u64]) {
         // The words in each bank: the eight of them at most, and how many.

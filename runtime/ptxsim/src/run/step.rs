@@ -95,6 +95,9 @@ impl Block<'_> {
             Operation::LoadMatrix { count, transposed } => {
                 self.load_matrix(warp, step, (count, transposed))
             }
+            Operation::StoreMatrix { count, transposed } => {
+                self.store_matrix(warp, step, (count, transposed));
+            }
             Operation::MultiplyMatrix(element) => self.multiply_matrix(warp, step, element),
             Operation::MultiplyTf32 => self.multiply_tf32(warp, step),
             _ => self.compute(warp, step),
