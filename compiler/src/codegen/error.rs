@@ -33,6 +33,14 @@ pub enum CodegenError {
         /// The last version that LLVM writes.
         highest: crate::codegen::nvptx::PtxVersion,
     },
+    /// A table of tiles that cannot be read.
+    #[error("the table of tiles, line {line}: {reason}")]
+    TileTable {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// LLVM refused the module: a fault of Raddle, never of the description.
     #[error("LLVM refused the kernel ({stage}): {message}")]
     Llvm {

@@ -16,6 +16,7 @@ pub mod bundled;
 mod candidates;
 pub mod column_sum;
 pub mod contraction;
+pub mod cost;
 pub mod depth_shares;
 pub mod description;
 pub mod error;
@@ -28,7 +29,9 @@ pub mod oracle;
 pub mod parts;
 pub mod program;
 pub mod tensor_memory_tiling;
+pub mod tile_table;
 pub mod tiling;
+pub mod tuning;
 mod warpgroup_refusal;
 pub mod warpgroup_tiling;
 

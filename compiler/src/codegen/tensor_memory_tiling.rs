@@ -8,6 +8,7 @@
 //! warps write instead of multiplying.
 
 use super::contraction::Contraction;
+use super::cost::Cost;
 use super::depth_shares::Wish;
 use super::nvptx::Limits;
 use super::warpgroup_tiling::{
@@ -114,6 +115,15 @@ pub fn choose(
         accumulators: 1 + u32::from(takes_several),
         result_sums: contraction.epilogue.result_sums,
     })
+}
+
+/// What the cost model expects of a schedule that [`choose`] made.
+pub fn cost_of(
+    contraction: &Contraction,
+    schedule: &TensorMemorySchedule,
+    limits: &Limits,
+) -> Option<Cost> {
+    warpgroup_tiling::cost_among(contraction, &schedule.tile, (limits, &TENSOR_MEMORY))
 }
 
 #[cfg(test)]

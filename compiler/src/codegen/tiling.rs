@@ -7,7 +7,8 @@
 
 use super::candidates::{CANDIDATES, Candidate};
 use super::contraction::{Contraction, Major, Operand};
-use super::depth_shares::{DepthShares, Wish, meeting_cycles};
+use super::cost::{Cost, Work};
+use super::depth_shares::{DepthShares, Wish};
 use super::description::ElementType;
 use super::error::CodegenError;
 use super::math::Math;
@@ -289,10 +290,6 @@ pub struct TileSize {
 
 /// Picks the tile and the shares of the depth that the cost model expects to finish first, or those that are wished for.
 ///
-/// A multiprocessor runs `resident` blocks at a time, so the kernel takes `⌈blocks ÷ (multiprocessors · resident)⌉`
-/// rounds. A round takes the products of its blocks at the tile's share of the peak rate, plus a fixed overhead. Blocks
-/// that share a tile hand their sums to the last of them, which takes its time too.
-///
 /// # Errors
 /// [`CodegenError::Unsupported`] if the grid would have more blocks than a launch takes, or if there is no tile of the
 /// size that is wished for, or none whose stages make so many shares.
@@ -332,11 +329,8 @@ pub fn choose(
         shares.into_iter().map(move |shares| (candidate, shares))
     });
     let best = ways.min_by(|&x, &y| {
-        let (x, y) = (
-            cycles(contraction, x, limits),
-            cycles(contraction, y, limits),
-        );
-        x.total_cmp(&y)
+        let (x, y) = (cost(contraction, x, limits), cost(contraction, y, limits));
+        x.total().total_cmp(&y.total())
     });
     match best {
         Some((candidate, shares)) => schedule(contraction, candidate, shares),
@@ -382,28 +376,52 @@ fn sizes(candidates: &[&Candidate]) -> String {
     names.join(", ")
 }
 
-/// Cycles that the cost model expects of a kernel.
-fn cycles(
+/// What the cost model expects of a kernel.
+fn cost(
     contraction: &Contraction,
     (candidate, shares): (&Candidate, DepthShares),
     limits: &Limits,
-) -> f64 {
-    let blocks = tiles(contraction, candidate).saturating_mul(shares.splits.into());
-    let depth = f64::from(candidate.depth) * f64::from(shares.stages);
-    let elements = f64::from(candidate.rows) * f64::from(candidate.columns);
+) -> Cost {
     let rate = match candidate.method {
         Method::TensorCore => f64::from(limits.tensor_terms_per_cycle),
         Method::Tf32 => f64::from(limits.tensor_terms_per_cycle) / 2.0,
         Method::ThreeTf32 => f64::from(limits.tensor_terms_per_cycle) / 6.0,
         Method::MultiplyAdd => f64::from(limits.scalar_terms_per_cycle),
     };
-    let slots = u64::from(limits.multiprocessors);
-    // A last round with few blocks per multiprocessor still has each of them to itself.
-    let per_multiprocessor = blocks.div_ceil(slots) as f64;
-    let rounds = (per_multiprocessor / f64::from(candidate.resident)).ceil();
-    per_multiprocessor * elements * depth / (rate * candidate.efficiency)
-        + rounds * BLOCK_OVERHEAD_CYCLES
-        + meeting_cycles(elements, shares)
+    Cost::of(&Work {
+        pieces: tiles(contraction, candidate).saturating_mul(shares.splits.into()),
+        multiprocessors: limits.multiprocessors,
+        resident: candidate.resident,
+        tile_elements: f64::from(candidate.rows) * f64::from(candidate.columns),
+        depth: f64::from(candidate.depth) * f64::from(shares.stages),
+        rate: rate * candidate.efficiency,
+        around_round: BLOCK_OVERHEAD_CYCLES,
+        shares,
+    })
+}
+
+/// What the cost model expects of a schedule that [`choose`] made.
+pub fn cost_of(
+    contraction: &Contraction,
+    schedule: &TileSchedule,
+    limits: &Limits,
+) -> Option<Cost> {
+    let candidate = CANDIDATES.iter().find(|candidate| {
+        candidate.method == schedule.method
+            && candidate.size()
+                == TileSize {
+                    rows: schedule.rows,
+                    columns: schedule.columns,
+                }
+            && (candidate.warp_rows, candidate.warp_columns)
+                == (schedule.warp_rows, schedule.warp_columns)
+            && candidate.depth == schedule.depth
+    })?;
+    let shares = DepthShares {
+        splits: schedule.parts.splits,
+        stages: schedule.depth_tiles,
+    };
+    Some(cost(contraction, (candidate, shares), limits))
 }
 
 fn schedule(

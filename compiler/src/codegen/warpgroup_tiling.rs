@@ -6,7 +6,8 @@
 //! that start at multiples of 16 bytes, and the tensor cores' descriptors elements of 16 bits.
 
 use super::contraction::{Contraction, Major, Operand, Output};
-use super::depth_shares::{DepthShares, Wish, meeting_cycles};
+use super::cost::{Cost, Work};
+use super::depth_shares::{DepthShares, Wish};
 use super::description::ElementType;
 use super::math::Math;
 use super::nvptx::Limits;
@@ -277,8 +278,7 @@ pub(super) fn choose_among(
         let shares = wish.shares(stages, tiles(contraction, candidate), at_once);
         shares.into_iter().map(move |shares| (candidate, shares))
     });
-    let rate = f64::from(limits.tensor_terms_per_cycle) * table.rate_over_mma_sync;
-    let cycles = |way| cycles(contraction, way, (limits, rate));
+    let cycles = |way| cost(contraction, way, (limits, table)).total();
     let (best, shares) = ways
         .min_by(|&x, &y| cycles(x).total_cmp(&cycles(y)))
         .ok_or(NoWarpgroups::Splits)?;
@@ -292,20 +292,48 @@ fn tiles(contraction: &Contraction, candidate: &Candidate) -> u64 {
     tiles.saturating_mul(contraction.batch)
 }
 
-/// Cycles that the cost model expects of a kernel.
-fn cycles(
+/// What the cost model expects of a kernel.
+fn cost(
     contraction: &Contraction,
     (candidate, shares): (&Candidate, DepthShares),
-    (limits, rate): (&Limits, f64),
-) -> f64 {
-    let pieces = tiles(contraction, candidate).saturating_mul(shares.splits.into());
-    let depth = f64::from(STAGE_DEPTH) * f64::from(shares.stages);
-    let elements = f64::from(candidate.rows) * f64::from(candidate.columns);
-    let per_multiprocessor = pieces.div_ceil(limits.multiprocessors.into()) as f64;
-    let rounds = (per_multiprocessor / f64::from(candidate.resident)).ceil();
-    per_multiprocessor * elements * depth / (rate * candidate.efficiency)
-        + rounds * TILE_OVERHEAD_CYCLES
-        + meeting_cycles(elements, shares)
+    (limits, table): (&Limits, &Table),
+) -> Cost {
+    let rate = f64::from(limits.tensor_terms_per_cycle) * table.rate_over_mma_sync;
+    Cost::of(&Work {
+        pieces: tiles(contraction, candidate).saturating_mul(shares.splits.into()),
+        multiprocessors: limits.multiprocessors,
+        resident: candidate.resident,
+        tile_elements: f64::from(candidate.rows) * f64::from(candidate.columns),
+        depth: f64::from(STAGE_DEPTH) * f64::from(shares.stages),
+        rate: rate * candidate.efficiency,
+        around_round: TILE_OVERHEAD_CYCLES,
+        shares,
+    })
+}
+
+/// What the cost model expects of a schedule that [`choose`] made.
+pub fn cost_of(
+    contraction: &Contraction,
+    schedule: &WarpgroupSchedule,
+    limits: &Limits,
+) -> Option<Cost> {
+    cost_among(contraction, schedule, (limits, &WARPGROUPS))
+}
+
+/// The same among other tiles.
+pub(super) fn cost_among(
+    contraction: &Contraction,
+    schedule: &WarpgroupSchedule,
+    (limits, table): (&Limits, &Table),
+) -> Option<Cost> {
+    let size = (schedule.rows, schedule.columns);
+    let mut candidates = table.candidates.iter();
+    let candidate = candidates.find(|candidate| (candidate.rows, candidate.columns) == size)?;
+    let shares = DepthShares {
+        splits: schedule.parts.splits,
+        stages: schedule.depth_tiles,
+    };
+    Some(cost(contraction, (candidate, shares), (limits, table)))
 }
 
 fn schedule(

@@ -462,7 +462,7 @@ fn tile_size(text: &str) -> Result<TileSize, String> {
 }
 
 /// Writes to standard output, or replaces a file as a whole.
-fn write(path: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
+pub fn write(path: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
     let Some(path) = path else {
         let mut stdout = io::stdout().lock();
         return match stdout.write_all(bytes).and_then(|()| stdout.flush()) {

@@ -11,6 +11,7 @@ mod input;
 mod kernel;
 mod run;
 mod schedule;
+mod tune;
 
 /// Spreads one training program evenly over a mesh of devices.
 #[derive(Parser)]
@@ -32,6 +33,8 @@ enum Command {
     Run(run::Options),
     /// Make, search, check and draw pipeline schedules.
     Schedule(Box<schedule::Options>),
+    /// Fill the table of tiles by what kernels take on a GPU, or by the cost model.
+    Tune(tune::Options),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Command::Kernel(options) => kernel::run(&options),
         Command::Run(options) => run::run(&options),
         Command::Schedule(options) => schedule::run(&options),
+        Command::Tune(options) => tune::run(&options),
     };
     match outcome {
         Ok(code) => code,

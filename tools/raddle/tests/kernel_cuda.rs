@@ -161,3 +161,42 @@ fn a_program_without_a_driver() {
     assert!(said.contains("there is no NVIDIA driver"), "{said}");
     assert!(output.stdout.is_empty(), "{output:?}");
 }
+
+/// A GPU's times go into the table, beside what the cost model expects; other rows stay.
+#[test]
+fn tuning_writes_the_times_of_a_gpu() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = folder.path().join("tiles.txt").display().to_string();
+    let arguments = ["tune", "--shapes", "8x8x8", "-o", &table];
+    stub(folder.path(), "NO_DEVICE");
+    let output = raddle(folder.path(), &arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the NVIDIA driver finds no GPU"), "{said}");
+    assert!(!Path::new(&table).exists());
+
+    std::fs::write(
+        &table,
+        "version 1\nsm_80 bf16 depth outer yes 8 8 8 64x64 1 10 2.5\n",
+    )
+    .expect("a file");
+    stub(folder.path(), "WHOLE");
+    let output = raddle(folder.path(), &arguments);
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(&table).expect("a table");
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .skip(2)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    // The stub's clock says one millisecond for each way, so the first one stays.
+    assert_eq!(rows.len(), 1 + 8, "{text}");
+    assert_eq!(rows[0][11], "2.5");
+    for row in &rows[1..] {
+        assert_eq!(
+            (row[0], row[7], row[11]),
+            ("sm_80", "8", "1000.0"),
+            "{text}"
+        );
+    }
+}

@@ -33,7 +33,7 @@ pub use cache::{Cached, KernelCache, Maker, Origin, Removed};
 pub use emit::{Emitted, emit, emit_planned, emit_tuned};
 #[cfg(feature = "llvm")]
 pub use layers::{LayerKernel, LayerSetting, layer_kernels};
-pub use planned::Planned;
+pub use planned::{Choice, Planned};
 pub use ptx::{Launch, Parameter, Parameters, Plan, Ptx, check_externals};
 pub use report::{Occupancy, Report};
 pub use sass::{Instruction, ProductLoop, Sass};

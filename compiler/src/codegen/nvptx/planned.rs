@@ -6,17 +6,55 @@
 //!
 //! None of it needs LLVM, so PTX that was kept becomes a [`Ptx`] again wherever it is.
 
+use std::fmt;
+
 use super::ptx::{Parameters, Plan, Ptx};
 use super::target::Target;
 use super::tensor_map::TensorMap;
 use crate::codegen::column_sum::ColumnSumSchedule;
 use crate::codegen::contraction::Contraction;
+use crate::codegen::cost::Cost;
 use crate::codegen::depth_shares::Wish;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
 use crate::codegen::tensor_memory_tiling;
+use crate::codegen::tile_table::TileTable;
 use crate::codegen::tiling;
 use crate::codegen::warpgroup_tiling::{self, NoWarpgroups};
+
+/// What chose a kernel's tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Whoever asked for the kernel.
+    Wish,
+    /// A row of the table that was measured on a device.
+    Table,
+    /// The cost model, where the table has no such row.
+    Model,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Choice::Wish => "wish",
+            Choice::Table => "table",
+            Choice::Model => "model",
+        })
+    }
+}
+
+/// What the cost model expects of a product that is cut like this.
+pub(super) fn cost(contraction: &Contraction, plan: &Plan, target: Target) -> Option<Cost> {
+    let limits = target.architecture().limits();
+    match plan {
+        Plan::Product(schedule) => tiling::cost_of(contraction, schedule, &limits),
+        Plan::Warpgroups(schedule) => warpgroup_tiling::cost_of(contraction, schedule, &limits),
+        Plan::TensorMemory(schedule) => {
+            tensor_memory_tiling::cost_of(contraction, schedule, &limits)
+        }
+        Plan::ColumnSum(_) => None,
+    }
+}
 
 /// A kernel, planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +73,8 @@ pub struct Planned {
     pub parameters: Parameters,
     /// Its tensor maps.
     pub tensor_maps: Vec<TensorMap>,
+    /// What chose the tile.
+    pub choice: Choice,
 }
 
 impl Planned {
@@ -44,6 +84,32 @@ impl Planned {
     /// What the description or the tile schedule refuse; also if there is no tile of that size, or the depth has fewer
     /// stages than shares.
     pub fn of(
+        kernel: &KernelDescription,
+        target: Target,
+        wish: Wish,
+    ) -> Result<Planned, CodegenError> {
+        if wish == Wish::default()
+            && let Some(product) = Contraction::of(kernel)?
+            && let Some(row) = TileTable::checked_in()?.measured(&product, target.architecture())
+            && let Ok(planned) = Planned::cut(kernel, target, row.wish())
+        {
+            return Ok(Planned {
+                choice: Choice::Table,
+                ..planned
+            });
+        }
+        Planned::cut(kernel, target, wish)
+    }
+
+    /// Plans one kernel as the cost model chooses, whatever the table says.
+    ///
+    /// # Errors
+    /// As [`Planned::of`].
+    pub fn by_model(kernel: &KernelDescription, target: Target) -> Result<Planned, CodegenError> {
+        Planned::cut(kernel, target, Wish::default())
+    }
+
+    fn cut(
         kernel: &KernelDescription,
         target: Target,
         wish: Wish,
@@ -98,7 +164,17 @@ impl Planned {
             without_warpgroups,
             parameters,
             tensor_maps,
+            choice: if wish == Wish::default() {
+                Choice::Model
+            } else {
+                Choice::Wish
+            },
         })
+    }
+
+    /// What the cost model expects of a product; `None` for what is none.
+    pub fn cost(&self) -> Option<Cost> {
+        cost(self.contraction.as_ref()?, &self.plan, self.target)
     }
 
     /// The kernel, once its text is there.
@@ -113,6 +189,7 @@ impl Planned {
             kernel: self.kernel,
             plan: self.plan,
             without_warpgroups: self.without_warpgroups,
+            choice: self.choice,
             target: self.target,
         }
     }

@@ -1,5 +1,6 @@
 //! A kernel as PTX, with what a launch must know.
 
+use super::planned::Choice;
 use super::target::Target;
 use super::tensor_map::TensorMap;
 use crate::codegen::column_sum::ColumnSumSchedule;
@@ -221,6 +222,8 @@ pub struct Ptx {
     pub plan: Plan,
     /// Why neither warpgroups nor tensor memory do it, on an architecture that has one of them.
     pub without_warpgroups: Option<NoWarpgroups>,
+    /// What chose the tile.
+    pub choice: Choice,
     /// What it runs on.
     pub target: Target,
 }

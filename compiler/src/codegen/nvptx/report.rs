@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use super::planned::{self, Choice};
 use super::ptx::{Plan, Ptx};
 use super::sass::{ProductLoop, Sass};
 use super::target::{Architecture, Limits};
 use super::toolkit::{Cubin, Resources, Toolkit};
-use crate::codegen::contraction::Major;
+use crate::codegen::contraction::{Contraction, Major};
+use crate::codegen::cost::Cost;
 use crate::codegen::error::CodegenError;
 use crate::codegen::tensor_memory_tiling::TensorMemorySchedule;
 use crate::codegen::tiling::{CopyPath, Method, TileSchedule};
@@ -19,7 +21,7 @@ const REGISTER_UNIT: u32 = 256;
 const SHARED_UNIT: u32 = 128;
 
 /// What is known of a kernel before it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The entry point.
     pub entry: String,
@@ -29,6 +31,10 @@ pub struct Report {
     pub plan: Plan,
     /// Why neither warpgroups nor tensor memory do it, on an architecture that has one of them.
     pub without_warpgroups: Option<NoWarpgroups>,
+    /// What chose the tile.
+    pub choice: Choice,
+    /// What the cost model expects, for a product.
+    pub cost: Option<Cost>,
     /// What the assembler says it takes.
     pub resources: Resources,
     /// Bytes of shared memory of a block, with those that the launch asks for.
@@ -86,6 +92,11 @@ impl Report {
             architecture: ptx.target.architecture().name(),
             plan: ptx.plan,
             without_warpgroups: ptx.without_warpgroups,
+            choice: ptx.choice,
+            cost: Contraction::of(&ptx.kernel)
+                .ok()
+                .flatten()
+                .and_then(|product| planned::cost(&product, &ptx.plan, ptx.target)),
             resources: cubin.resources,
             shared_bytes,
             occupancy: Occupancy::of(
@@ -210,6 +221,10 @@ impl fmt::Display for Report {
                 }
             }
             None => writeln!(f, "main loop:            none")?,
+        }
+        if let Some(cost) = &self.cost {
+            writeln!(f, "tile chosen by:       {}", self.choice)?;
+            writeln!(f, "cost model:           {cost}")?;
         }
         for message in &self.messages {
             writeln!(f, "assembler:            {message}")?;
