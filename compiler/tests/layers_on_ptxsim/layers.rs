@@ -2,7 +2,7 @@
 //! activation, with and without what is optional.
 
 use raddle_bundle::Bundle;
-use raddle_bundle::kernel::Inputs;
+use raddle_bundle::kernel::{Access, Inputs};
 use raddle_compiler::bundle::lower;
 use raddle_compiler::codegen::Math;
 use raddle_compiler::codegen::nvptx::Architecture;
@@ -231,6 +231,35 @@ fn tensors_of_tf32_have_kernels() {
         ..form
     });
     check(forms, Architecture::Sm80, Math::Full);
+}
+
+/// Blocks that share a sum get memory for its parts, and counters.
+#[test]
+fn layers_of_great_depth_have_kernels_that_share_it() {
+    let mut text = Text::default();
+    let attrs = "activation = \"relu\", transpose_a = false, transpose_b = true";
+    let operands = ["16x4096", "16x4096", "16"].map(|shape| format!("tensor<{shape}xbf16>"));
+    let result = "tensor<16x16xbf16>".to_owned();
+    text.op(
+        "dist.fused_linear",
+        attrs,
+        &operands,
+        &[result.clone(), result],
+    );
+    let mut bundle = text.bundle();
+    give_kernels(&mut bundle, Architecture::Sm80, Math::Full);
+    let kernels = &bundle.kernels;
+    let accesses: Vec<_> = kernels.images[0]
+        .parameters
+        .iter()
+        .map(|p| p.access)
+        .collect();
+    assert!(accesses.contains(&Access::ZeroedScratch), "{accesses:?}");
+    let program = Program::load(&bundle).expect("a program");
+    let mut player = player(&program);
+    let mut training = Training::new(&program, Mode::Rounded, 3);
+    training.step(&mut (), &mut player).expect("it runs");
+    assert_right(&player);
 }
 
 /// A square layer with its kernel, whose plan may then be spoilt.

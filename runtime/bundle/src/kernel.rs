@@ -118,7 +118,7 @@ pub enum Access {
     Updates,
     /// Writes and reads it again; neither before nor after the launch does it mean anything.
     Scratch,
-    /// As scratch, but every byte must be zero when the kernel starts.
+    /// As scratch, but every byte is zero when the kernel starts, and again when it has ended.
     ZeroedScratch,
 }
 
