@@ -142,7 +142,7 @@ fn edges() {
 fn gradients() {
     report(&input_gradient(Math::Tf32, ODD, 2), None);
     let tile = |rows, columns| Some(TileSize { rows, columns });
-    report(&weight_gradient(Math::Tf32, REGULAR, 0), tile(64, 128));
+    report(&weight_gradient(Math::Tf32, REGULAR, 0), tile(128, 256));
     report(&weight_gradient(Math::ThreeTf32, NARROW, 0), None);
 }
 
@@ -167,10 +167,7 @@ fn everything() {
             check_tile(math, size, layout, at_most);
             report(&with_everything(math, RAGGED, layouts), tile);
         }
-        // Sums of columns leave no registers for the large ones.
-        if math == Math::ThreeTf32 || rows.min(columns) < 128 {
-            report(&weight_gradient(math, REGULAR, index), tile);
-        }
+        report(&weight_gradient(math, REGULAR, index), tile);
     }
     for math in [Math::Tf32, Math::ThreeTf32] {
         for (index, extents) in [REGULAR, RAGGED, NARROW, ODD, TINY].into_iter().enumerate() {

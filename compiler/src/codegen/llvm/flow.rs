@@ -102,17 +102,27 @@ impl<'c> Emitter<'c> {
         &self,
         count: u32,
         state: Vec<BasicValueEnum<'c>>,
-        mut body: impl FnMut(&Self, Vec<BasicValueEnum<'c>>) -> Vec<BasicValueEnum<'c>>,
+        body: impl FnOnce(&Self, Vec<BasicValueEnum<'c>>) -> Vec<BasicValueEnum<'c>>,
     ) -> Vec<BasicValueEnum<'c>> {
         if count <= 1 {
             return if count == 0 { state } else { body(self, state) };
         }
+        self.repeat_counted(self.i32(count), state, body)
+    }
+
+    /// Emits a loop that runs as often as a number says, at least once.
+    pub(crate) fn repeat_counted(
+        &self,
+        count: IntValue<'c>,
+        state: Vec<BasicValueEnum<'c>>,
+        body: impl FnOnce(&Self, Vec<BasicValueEnum<'c>>) -> Vec<BasicValueEnum<'c>>,
+    ) -> Vec<BasicValueEnum<'c>> {
         let entry = self.current_block();
         let round = self.context.append_basic_block(self.function, "round");
         built(self.builder.build_unconditional_branch(round));
         self.builder.position_at_end(round);
         let left = built(self.builder.build_phi(self.context.i32_type(), ""));
-        left.add_incoming(&[(&self.i32(count), entry)]);
+        left.add_incoming(&[(&count, entry)]);
         let carried: Vec<_> = state
             .iter()
             .map(|value| {

@@ -12,14 +12,16 @@
 //!
 //! The barrier does two things: it makes everyone's copies of tile `t + 1` visible, and it says that everyone has read
 //! all of tile `t`, whose stage the next round overwrites. The last tiles have nothing left to copy and the very last
-//! nothing to read ahead, so the loop comes in three parts, none of which asks whether a tile exists.
+//! nothing to read ahead, so the loop comes in three parts, none of which asks whether a tile exists. The assembler would write
+//! the rounds of the second part one after the other, and for tf32, whose operands are also rounded, find too few registers for
+//! all that it then moves; there their number is one that it does not know (the second index of a block is always 0).
 
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue, PointerValue};
 
 use super::copy::{Pending, TileCopy, store};
 use crate::codegen::llvm::Emitter;
-use crate::codegen::tiling::TileSchedule;
+use crate::codegen::tiling::{Method, TileSchedule};
 
 /// One of the two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,9 +174,16 @@ impl<'c, M: Multiplier<'c>> MainLoop<'_, 'c, M> {
             (tiles.min(ahead) - 1, Phase::Drain),
             (1, Phase::Last),
         ] {
-            let values = e.repeat(count, self.pack(&state), |e, values| {
-                self.pack(&self.round(e, self.unpack(values), phase))
-            });
+            let values = self.pack(&state);
+            let round =
+                |e: &Emitter<'c>, values| self.pack(&self.round(e, self.unpack(values), phase));
+            let stays = phase == Phase::Drain && schedule.method == Method::Tf32;
+            let values = if stays && count > 1 {
+                let count = e.add_const(e.read_special_again("ctaid.y"), count);
+                e.repeat_counted(count, values, round)
+            } else {
+                e.repeat(count, values, round)
+            };
             state = self.unpack(values);
         }
         Sums {
