@@ -424,6 +424,14 @@ impl<'c> Emitter<'c> {
             .into_float_value()
     }
 
+    /// Whether the lane is the one that acts for its warp, always the same, where all lanes take part. The assembler knows
+    /// that there is one, and so keeps what all lanes know in registers that the warp shares.
+    pub(crate) fn elected(&self) -> IntValue<'c> {
+        let everyone = self.i32(u32::MAX).into();
+        let elected = self.call_value("llvm.nvvm.elect.sync", &[], &[everyone]);
+        self.field(elected, 1).into_int_value()
+    }
+
     /// Shared memory of this block as a part of its cluster's.
     pub(crate) fn cluster_pointer(&self, pointer: PointerValue<'c>) -> PointerValue<'c> {
         built(

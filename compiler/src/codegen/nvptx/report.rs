@@ -238,7 +238,9 @@ fn write_parts(f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
     let (parts, terms) = match plan {
         Plan::Product(schedule) => (schedule.parts, schedule.depth * schedule.depth_tiles),
         Plan::Warpgroups(schedule) => (schedule.parts, STAGE_DEPTH * schedule.depth_tiles),
-        Plan::TensorMemory(schedule) => (schedule.tile.parts, 0),
+        Plan::TensorMemory(schedule) => {
+            (schedule.tile.parts, STAGE_DEPTH * schedule.tile.depth_tiles)
+        }
         Plan::ColumnSum(schedule) => (schedule.parts, 0),
     };
     if parts.splits_tiles() {

@@ -79,7 +79,6 @@ impl<'l, 'c> Writer<'l, 'c> {
             lane: thread.lane,
             warp_row,
             staging: Staging {
-                lane: thread.lane,
                 lane_row: e.shr_const(thread.lane, 2),
                 lane_column: e.shl_const(e.and_const(thread.lane, 3), 1),
                 start: e.add(start, e.mul_const(thread.warp, PANELS * PANEL_BYTES)),

@@ -3,7 +3,6 @@
 //! A warp has two, of 16 lines of 128 bytes each. The tensor memory accelerator writes from them, and cuts off what lies
 //! beyond the result; while one is being written, the warp fills the other.
 
-use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue};
 
 use super::epilogue::Pair;
@@ -16,7 +15,6 @@ use crate::codegen::warpgroup_tiling::{LINE_BYTES, PANEL_BYTES, PANELS};
 
 /// A warp's buffers, and where one of its lanes stands in them.
 pub(super) struct Staging<'c> {
-    pub lane: IntValue<'c>,
     /// Row and first column of the lane's first pair.
     pub lane_row: IntValue<'c>,
     pub lane_column: IntValue<'c>,
@@ -70,8 +68,8 @@ impl<'c> Staging<'c> {
         warp_barrier(e);
         let map = kernel.map(e, parameter);
         let has_batch = kernel.has_batch(parameter);
-        let is_first = e.compare(IntPredicate::EQ, self.lane, e.i32(0));
-        e.when(is_first, |e| {
+        // The same lane starts all copies, so that its groups are all of the warp's.
+        e.when(e.elected(), |e| {
             let mut arguments: Vec<BasicValueEnum<'c>> = vec![
                 e.shared_pointer(buffer).into(),
                 map.into(),

@@ -118,7 +118,7 @@ impl<'c> Issuer<'_, 'c> {
             let turn = Turn::of_basic_values(&state[1..]);
             stages.await_full(e, turn);
             fence_after(e);
-            e.when(elected(e), |e| {
+            e.when(e.elected(), |e| {
                 self.products(e, turn.stage, (sums, adds));
                 commit(e, stages.empty_barrier(e, turn.stage).into());
             });
@@ -127,7 +127,7 @@ impl<'c> Issuer<'_, 'c> {
             state.extend(next.into_iter().map(BasicValueEnum::from));
             state
         });
-        e.when(elected(e), |e| {
+        e.when(e.elected(), |e| {
             commit(e, accumulators.full_barrier(e, accumulator.stage).into());
         });
         Turn::of_basic_values(&state[1..])
@@ -158,14 +158,6 @@ impl<'c> Issuer<'_, 'c> {
             e.call("llvm.nvvm.tcgen05.mma.shared", &[], &arguments);
         }
     }
-}
-
-/// Whether the lane is the one that starts products: always the same. The assembler knows that there is one, and so keeps
-/// what all lanes know in registers that the warp shares.
-fn elected<'c>(e: &Emitter<'c>) -> IntValue<'c> {
-    let everyone = e.i32(u32::MAX).into();
-    let elected = e.call_value("llvm.nvvm.elect.sync", &[], &[everyone]);
-    e.field(elected, 1).into_int_value()
 }
 
 /// A barrier gets an arrival when all products that the thread has started are complete.
