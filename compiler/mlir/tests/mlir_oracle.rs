@@ -232,11 +232,11 @@ fn an_empty_pipeline_and_bytecode_change_nothing() {
     let back = InProcess.run_pipeline(&module, "builtin.module()", options, &mut diagnostics);
     assert_eq!(text(&back.unwrap()), text(&module));
     let bytes = InProcess
-        .to_bytecode(&module, options, &mut diagnostics)
+        .write_bytecode(&module, options, &mut diagnostics)
         .unwrap();
     assert!(is_bytecode(&bytes));
     let back = InProcess
-        .from_bytecode(module.cx(), &bytes, options, &mut diagnostics)
+        .read_bytecode(module.cx(), &bytes, options, &mut diagnostics)
         .unwrap();
     assert_eq!(text(&back), text(&module));
 }

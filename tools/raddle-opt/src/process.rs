@@ -66,7 +66,7 @@ impl Processor<'_> {
         if mlir::is_bytecode(source.text()) {
             let options = mlir::Options { allow_unregistered };
             let mut mlir = self.mlir.borrow_mut();
-            return mlir.from_bytecode(cx, source.text(), options, diagnostics);
+            return mlir.read_bytecode(cx, source.text(), options, diagnostics);
         }
         parse(cx, source, ParseOptions { allow_unregistered }, diagnostics)
     }

@@ -154,7 +154,7 @@ impl Run<'_> {
             let allow_unregistered = self.options.allow_unregistered_dialect;
             let options = mlir::Options { allow_unregistered };
             let mut mlir = self.processor.mlir.borrow_mut();
-            let Some(bytes) = mlir.to_bytecode(module, options, diagnostics) else {
+            let Some(bytes) = mlir.write_bytecode(module, options, diagnostics) else {
                 return Ok(false);
             };
             output

@@ -73,7 +73,7 @@ pub trait Door {
     /// Writes a module as MLIR bytecode.
     ///
     /// Nothing is returned, and `diagnostics` say why, if the module nests too deep or MLIR refuses it.
-    fn to_bytecode(
+    fn write_bytecode(
         &mut self,
         module: &Module,
         options: Options,
@@ -88,7 +88,7 @@ pub trait Door {
     /// MLIR's reader believes what it reads: damaged bytecode may crash the process that MLIR is in, or never come to an end.
     ///
     /// Nothing is returned, and `diagnostics` say why, if it is not bytecode that this MLIR and this version of `dist` can read.
-    fn from_bytecode(
+    fn read_bytecode(
         &mut self,
         cx: &Arc<Context>,
         bytes: &[u8],

@@ -10,7 +10,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// Where diagnostics are made.
-const FOLDERS: [&str; 4] = ["dialect/src", "compiler/src", "runtime", "tools"];
+const FOLDERS: [&str; 5] = [
+    "dialect/src",
+    "compiler/src",
+    "compiler/mlir/src",
+    "runtime",
+    "tools",
+];
 
 /// What the letter and the first two digits of a code say.
 const ROOMS: [(&str, &str); 16] = [
