@@ -20,11 +20,7 @@ struct Case {
 
 fn main() -> Result<(), raddle_ptxsim::Error> {
     let wanted = std::env::args().nth(1);
-    let cases: [(&str, fn() -> Case); 3] = [("scalar", scalar), ("mma", mma), ("wgmma", wgmma)];
-    for (name, case) in cases {
-        if wanted.as_deref().is_some_and(|wanted| wanted != name) {
-            continue;
-        }
+    for case in [scalar(), mma(), wgmma()] {
         let Case {
             name,
             text,
@@ -32,7 +28,10 @@ fn main() -> Result<(), raddle_ptxsim::Error> {
             mut memory,
             unit,
             work,
-        } = case();
+        } = case;
+        if wanted.as_deref().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
         let module = Module::parse(&text)?;
         let start = Instant::now();
         let outcome = module.kernels()[0].run(&mut memory, &launch)?;

@@ -116,6 +116,7 @@ mod run;
 mod shared;
 mod tensor_map;
 mod user;
+mod word;
 
 pub use error::Error;
 pub use finding::{Finding, FindingKind, Place};

@@ -12,54 +12,9 @@ use rustc_hash::FxHashMap;
 
 use crate::agents::{Agent, NOBODY};
 use crate::finding::FindingKind;
-use crate::instruction::Scope;
 use crate::readers::{Reader, Readers, merged};
 pub(crate) use crate::user::{Conflict, UNDER_WAY, User};
-
-/// All bytes of a word.
-const WHOLE: u8 = 0xf;
-
-/// Four bytes.
-#[derive(Clone, Copy, Debug)]
-struct Word {
-    readers: Readers,
-    write_tick: u32,
-    /// The writer's cluster.
-    cluster: u32,
-    writer: Agent,
-    /// Bytes that were ever written (low half), and those of the last write (high half).
-    bytes: u8,
-    /// Bytes that the readers read (low half); flags (high half).
-    state: u8,
-}
-
-impl PartialEq for Word {
-    fn eq(&self, other: &Word) -> bool {
-        // All at once: words are compared far more often than they differ.
-        (self.readers.0 == other.readers.0)
-            & (self.write_tick == other.write_tick)
-            & (self.cluster == other.cluster)
-            & (self.writer == other.writer)
-            & (self.bytes == other.bytes)
-            & (self.state == other.state)
-    }
-}
-
-/// The last write came by the asynchronous proxy.
-const ASYNCHRONOUS: u8 = 1 << 4;
-/// A copy to the word is under way.
-const IN_FLIGHT: u8 = 1 << 5;
-/// The scope of a last write that was strong, from this bit on.
-const SCOPE: u32 = 6;
-
-const FRESH: Word = Word {
-    readers: Readers::NONE,
-    write_tick: 0,
-    cluster: 0,
-    writer: NOBODY,
-    bytes: 0,
-    state: 0,
-};
+use crate::word::{ASYNCHRONOUS, FRESH, IN_FLIGHT, SCOPE, WHOLE, Word, mask_of};
 
 /// Bytes that have one record as long as they are used together, and the words that they are otherwise.
 const CHUNK: usize = 16;
@@ -68,7 +23,8 @@ const CHUNK_WORDS: usize = CHUNK / 4;
 /// The records of words that lie together.
 #[derive(Debug)]
 pub(crate) struct Words {
-    /// One record for each chunk, good for each of its words unless it is split; then one for each word.
+    /// One record for each chunk, good for each of its words unless it is split; then, if any was ever split, one for each
+    /// word.
     words: Vec<Word>,
     split: Vec<bool>,
     sets: Vec<Vec<Reader>>,
@@ -79,6 +35,16 @@ pub(crate) struct Words {
     known: Vec<(Readers, u32, u32)>,
 }
 
+/// Reads on their way.
+struct Reading<'w> {
+    user: User<'w>,
+    reader: Reader,
+    /// Words of one access mostly are alike: a word as it was, read without a fault, and as it is then.
+    alike: Option<(Word, Word)>,
+    /// The same for its readers alone.
+    last: Option<(Readers, Readers)>,
+}
+
 /// How many of those are kept.
 const KNOWN: usize = 64;
 
@@ -86,7 +52,7 @@ impl Words {
     /// Records of memory of which nothing was written.
     pub(crate) fn new(bytes: usize, apart: bool) -> Words {
         Words {
-            words: vec![FRESH; bytes.div_ceil(CHUNK) * (1 + CHUNK_WORDS)],
+            words: vec![FRESH; bytes.div_ceil(CHUNK)],
             split: vec![false; bytes.div_ceil(CHUNK)],
             sets: Vec::new(),
             numbers: FxHashMap::default(),
@@ -125,6 +91,7 @@ impl Words {
     }
 
     /// Where the record of a range is that is one chunk with one record.
+    #[inline]
     fn slot_of_chunk(&self, range: &Range<usize>) -> Option<usize> {
         let chunk = range.start / CHUNK;
         let is_whole = range.start.is_multiple_of(CHUNK) && range.end - range.start == CHUNK;
@@ -142,6 +109,7 @@ impl Words {
         for chunk in [first, last] {
             if !is_whole(chunk) && !self.split[chunk] {
                 self.split[chunk] = true;
+                self.words.resize(chunks * (1 + CHUNK_WORDS), FRESH);
                 let start = chunks + chunk * CHUNK_WORDS;
                 let record = self.words[chunk];
                 self.words[start..start + CHUNK_WORDS].fill(record);
@@ -186,48 +154,61 @@ impl Words {
             strong: user.strong,
             tick,
         };
-        // Words of one access mostly are alike: a word as it was, read without a fault, and as it is then.
-        let mut alike: Option<(Word, Word)> = None;
-        let mut last = None;
+        let mut reading = Reading {
+            user,
+            reader,
+            alike: None,
+            last: None,
+        };
         for range in ranges {
-            if let Some((before, after)) = alike
-                && let Some(slot) = self.slot_of_chunk(&range)
-                && self.words[slot] == before
-            {
-                self.words[slot] = after;
-                continue;
-            }
-            let mut worst = None;
-            for (slot, mask) in self.slots(&range) {
-                let word = self.words[slot];
-                if let Some((before, after)) = alike
-                    && mask == WHOLE
-                    && before == word
-                {
-                    self.words[slot] = after;
-                    continue;
+            let worst = match self.slot_of_chunk(&range) {
+                Some(slot) => self.read_slot(&mut reading, (slot, WHOLE)),
+                None => {
+                    let mut worst = None;
+                    for slot in self.slots(&range) {
+                        let conflict = self.read_slot(&mut reading, slot);
+                        worst = worst.or(conflict);
+                    }
+                    worst
                 }
-                let conflict = word.conflict_of_read(user, mask);
-                let readers = match last {
-                    Some((before, after)) if before == word.readers => after,
-                    _ => self.with_reader(word.readers, reader, user),
-                };
-                last = Some((word.readers, readers));
-                let after = Word {
-                    readers,
-                    state: word.state | mask,
-                    ..word
-                };
-                self.words[slot] = after;
-                if conflict.is_none() && mask == WHOLE {
-                    alike = Some((word, after));
-                }
-                worst = worst.or(conflict);
-            }
+            };
             if let Some(conflict) = worst {
                 found(range.start, conflict);
             }
         }
+    }
+
+    /// Records a read of bytes of a word, or of each word of a chunk.
+    #[inline]
+    fn read_slot(
+        &mut self,
+        reading: &mut Reading<'_>,
+        (slot, mask): (usize, u8),
+    ) -> Option<Conflict> {
+        let word = self.words[slot];
+        if let Some((before, after)) = reading.alike
+            && mask == WHOLE
+            && before == word
+        {
+            self.words[slot] = after;
+            return None;
+        }
+        let conflict = word.conflict_of_read(reading.user, mask);
+        let readers = match reading.last {
+            Some((before, after)) if before == word.readers => after,
+            _ => self.with_reader(word.readers, reading.reader, reading.user),
+        };
+        reading.last = Some((word.readers, readers));
+        let after = Word {
+            readers,
+            state: word.state | mask,
+            ..word
+        };
+        self.words[slot] = after;
+        if conflict.is_none() && mask == WHOLE {
+            reading.alike = Some((word, after));
+        }
+        conflict
     }
 
     /// Ends reads that were under way.
@@ -280,6 +261,13 @@ impl Words {
 
     /// Records the start of a copy, by someone who will count as `writer`.
     pub(crate) fn start_copy(&mut self, user: User<'_>, range: &Range<usize>, writer: Agent) {
+        if let Some(slot) = self.slot_of_chunk(range) {
+            let word = &mut self.words[slot];
+            word.state |= IN_FLIGHT;
+            word.cluster = user.cluster;
+            word.writer = writer;
+            return;
+        }
         for (slot, _) in self.slots(range) {
             let word = &mut self.words[slot];
             word.state |= IN_FLIGHT;
@@ -457,85 +445,4 @@ impl Words {
         list.dedup();
         self.numbered(list)
     }
-}
-
-impl Word {
-    fn conflict_of_read(&self, user: User<'_>, mask: u8) -> Option<Conflict> {
-        let kind = if self.state & IN_FLIGHT == 0 && self.bytes & mask != mask {
-            Some(FindingKind::Uninitialised)
-        } else {
-            self.conflict_with_write(user, mask)
-        };
-        kind.map(|kind| self.conflict(kind))
-    }
-
-    /// Whether a use meets the last write.
-    fn conflict_with_write(&self, user: User<'_>, mask: u8) -> Option<FindingKind> {
-        if self.state & IN_FLIGHT != 0 || self.write_tick == UNDER_WAY {
-            Some(FindingKind::InFlight)
-        } else if self.bytes >> 4 & mask == 0 || self.writer == NOBODY {
-            // The last write was to other bytes of the word.
-            None
-        } else if !user.knows(self.cluster, self.writer, false, self.write_tick) {
-            let is_right = user.suits(self.cluster, self.writer, self.strong());
-            (!is_right).then_some(FindingKind::Race)
-        } else if user.asynchronous && !self.is_visible(user) {
-            Some(FindingKind::Fence)
-        } else {
-            None
-        }
-    }
-
-    fn conflict(&self, kind: FindingKind) -> Conflict {
-        Conflict {
-            kind,
-            cluster: self.cluster,
-            agent: self.writer,
-        }
-    }
-
-    fn strong(&self) -> Option<Scope> {
-        match self.state >> SCOPE {
-            0 => None,
-            1 => Some(Scope::Block),
-            2 => Some(Scope::Cluster),
-            _ => Some(Scope::Device),
-        }
-    }
-
-    /// Whether the last write is visible to the asynchronous proxy of a user.
-    fn is_visible(&self, user: User<'_>) -> bool {
-        let fenced = if self.cluster == user.cluster {
-            user.knowledge.fenced.of(self.writer)
-        } else {
-            user.knowledge.fenced_of_other(self.cluster, self.writer)
-        };
-        self.state & ASYNCHRONOUS != 0 || self.write_tick < fenced
-    }
-
-    fn set_written(&mut self, (cluster, writer, tick): (u32, Agent, u32), mask: u8) {
-        // Neighbours in a word by the same thread at the same time are one write.
-        let together = self.writer == writer
-            && self.cluster == cluster
-            && self.write_tick == tick
-            && self.state & 0xf0 == 0;
-        let last = if together {
-            self.bytes >> 4 | mask
-        } else {
-            mask
-        };
-        self.bytes = self.bytes & 0xf | mask | last << 4;
-        self.cluster = cluster;
-        self.writer = writer;
-        self.write_tick = tick;
-        self.state = 0;
-        self.readers = Readers::NONE;
-    }
-}
-
-/// The bytes of a word that lie in a range.
-fn mask_of(index: usize, range: &Range<usize>) -> u8 {
-    let first = range.start.saturating_sub(index * 4).min(4);
-    let last = range.end.saturating_sub(index * 4).min(4);
-    (0xf << first & 0xf >> (4 - last)) as u8
 }

@@ -189,7 +189,11 @@ pub(super) struct Fragments {
 
 /// Operands of so many lines.
 #[derive(Default)]
-struct Kept<const LINES: usize>(Vec<Fragment<LINES>>);
+struct Kept<const LINES: usize> {
+    fragments: Vec<Fragment<LINES>>,
+    /// Which is replaced next.
+    next: usize,
+}
 
 struct Fragment<const LINES: usize> {
     /// The registers, and how often they had been written.
@@ -215,10 +219,7 @@ impl<const LINES: usize> Kept<LINES> {
         let is_it = |one: &Fragment<LINES>| {
             one.registers == registers && one.versions == versions && one.element == element
         };
-        let index = self.0.iter().position(is_it).unwrap_or_else(|| {
-            if self.0.len() == KEPT {
-                self.0.remove(0);
-            }
+        let index = self.fragments.iter().position(is_it).unwrap_or_else(|| {
             let mut lines = [[0.0; 16]; LINES];
             for (number, register) in registers.into_iter().flatten().enumerate() {
                 let held = &warp.registers[register as usize];
@@ -234,15 +235,21 @@ impl<const LINES: usize> Kept<LINES> {
                     lines[second.0][second.1] = high[lane].into();
                 }
             }
-            self.0.push(Fragment {
+            let fragment = Fragment {
                 registers,
                 versions,
                 element,
                 lines,
-            });
-            self.0.len() - 1
+            };
+            let place = self.next;
+            self.next = (place + 1) % KEPT;
+            match self.fragments.get_mut(place) {
+                Some(old) => *old = fragment,
+                None => self.fragments.push(fragment),
+            }
+            place
         });
-        &self.0[index].lines
+        &self.fragments[index].lines
     }
 }
 
