@@ -130,7 +130,7 @@ fn other_roundings_and_shapes_are_refused() {
         ("m16n8k8", "m16n8k4"),
     ] {
         let text = KERNEL.replace(from, to).replace("ROUND", "");
-        let error: Error = Module::parse(&text).err().expect("it is not modelled");
+        let error: Error = Module::parse(&text).expect_err("it is not modelled");
         let message = error.to_string();
         assert!(message.contains("line 2"), "{message}");
         assert!(message.contains(to.split(' ').next().unwrap()), "{message}");

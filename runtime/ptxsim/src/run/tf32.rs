@@ -15,6 +15,9 @@ use crate::finding::FindingKind;
 /// The bits that tensor cores do not look at.
 const DROPPED: u64 = 0x1fff;
 
+/// Half of what the last bit that they look at stands for.
+const HALF: u64 = 0x1000;
+
 /// What a conversion makes of any NaN.
 const NAN: u64 = 0x7fff_ffff;
 
@@ -28,7 +31,7 @@ pub(super) fn rounded(bits: u64) -> u64 {
     if single(bits).is_nan() {
         return NAN;
     }
-    (bits + (DROPPED + 1) / 2) & !DROPPED
+    (bits + HALF) & !DROPPED
 }
 
 /// What tensor cores take a register for.
