@@ -17,6 +17,9 @@ use crate::global::OpenMemory;
 use crate::instruction::Instruction;
 use crate::memory::Memory;
 
+/// Clusters that never hear of each other are taken up so many at a time.
+const AT_A_TIME: usize = 4096;
+
 /// A cluster that is resident.
 struct Resident<'k> {
     number: u32,
@@ -55,7 +58,7 @@ fn run_once(shape: &Shape<'_>, memory: &OpenMemory, (apart, beside): (bool, bool
         resident: Vec::new(),
         // Clusters that never hear of each other do not wait for each other either.
         most: match apart {
-            true => usize::MAX,
+            true => AT_A_TIME,
             false => shape.residency.clusters as usize,
         },
         idle: 0,
