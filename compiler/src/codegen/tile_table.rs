@@ -111,6 +111,42 @@ impl TileTable {
         TileTable::parse(CHECKED_IN)
     }
 
+    /// The row of the compiled-in table that decides for a product, if its class was measured. Only rows that may be it are
+    /// read: this is done for every kernel.
+    ///
+    /// # Errors
+    /// [`CodegenError::TileTable`] if one of those cannot be read.
+    pub fn choice(
+        product: &Contraction,
+        architecture: Architecture,
+    ) -> Result<Option<Row>, CodegenError> {
+        TileTable::choice_in(CHECKED_IN, product, architecture)
+    }
+
+    fn choice_in(
+        text: &str,
+        product: &Contraction,
+        architecture: Architecture,
+    ) -> Result<Option<Row>, CodegenError> {
+        let Some(class) = Class::of(product, architecture) else {
+            return Ok(None);
+        };
+        for (index, line) in text.lines().enumerate() {
+            let may_decide = line.starts_with(architecture.name()) && !line.ends_with('-');
+            if !may_decide {
+                continue;
+            }
+            let row = read_row(line).map_err(|reason| CodegenError::TileTable {
+                line: index + 1,
+                reason,
+            })?;
+            if row.class == class {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+
     /// Reads a table.
     ///
     /// # Errors
@@ -141,13 +177,6 @@ impl TileTable {
             rows.push(row);
         }
         Ok(TileTable { rows })
-    }
-
-    /// The row of a product's class, if it was measured.
-    pub fn measured(&self, product: &Contraction, architecture: Architecture) -> Option<&Row> {
-        let class = Class::of(product, architecture)?;
-        let mut rows = self.rows.iter();
-        rows.find(|row| row.class == class && row.us.is_some())
     }
 
     /// Puts a row in the place of the one of its class, or at the end.
@@ -314,10 +343,8 @@ mod tests {
         let kernel = KernelDescription::product(ElementType::Bf16, 4000, 4096, 264);
         let product = |kernel: &KernelDescription| Contraction::of(kernel).unwrap().unwrap();
         let find = |text: &str, kernel: &KernelDescription, architecture| {
-            let table = TileTable::parse(text).expect("a table");
-            table
-                .measured(&product(kernel), architecture)
-                .map(Row::wish)
+            let row = TileTable::choice_in(text, &product(kernel), architecture);
+            row.expect("a table").map(|row| row.wish())
         };
         let wish = Wish {
             tile: Some(TileSize {

@@ -7,10 +7,18 @@
  * REFUSED       the driver's assembler finds a mistake.
  * CRASHED       the kernel fails.
  * NO_LAUNCH     cuLaunchKernelEx is not there.
+ * TALKING       says what it is asked to launch, a line each.
  */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef TALKING
+#define SAY(...) (printf("stub: " __VA_ARGS__), fflush(stdout))
+#else
+#define SAY(...) ((void)0)
+#endif
 
 typedef int Result;
 enum { SUCCESS = 0, NO_DEVICE_CODE = 100, OTHER_CODE = 209, REFUSED_CODE = 218, OLD_CODE = 222, CRASHED_CODE = 700 };
@@ -75,7 +83,12 @@ Result cuStreamSynchronize(void *stream) { (void)stream; return CRASHED_CODE; }
 #else
 Result cuStreamSynchronize(void *stream) { (void)stream; return SUCCESS; }
 #endif
-Result cuStreamBeginCapture_v2(void *stream, int mode) { (void)stream; (void)mode; return SUCCESS; }
+Result cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    (void)stream; (void)event; (void)flags;
+    SAY("wait for an event\n");
+    return SUCCESS;
+}
+Result cuStreamBeginCapture_v2(void *stream, int mode) { SAY("capture\n"); (void)stream; (void)mode; return SUCCESS; }
 Result cuStreamEndCapture(void *stream, void **graph) { (void)stream; *graph = malloc(1); return SUCCESS; }
 Result cuEventCreate(void **event, unsigned flags) { (void)flags; *event = malloc(1); return SUCCESS; }
 Result cuEventDestroy_v2(void *event) { free(event); return SUCCESS; }
@@ -83,8 +96,22 @@ Result cuEventRecord(void *event, void *stream) { (void)event; (void)stream; ret
 Result cuEventSynchronize(void *event) { (void)event; return SUCCESS; }
 Result cuEventElapsedTime(float *milliseconds, void *start, void *end) { (void)start; (void)end; *milliseconds = 1; return SUCCESS; }
 #ifndef NO_LAUNCH
-Result cuLaunchKernelEx(const void *config, void *function, void **parameters, void **extra) {
-    (void)config; (void)function; (void)parameters; (void)extra;
+/* CUlaunchAttribute and CUlaunchConfig, as far as they matter here. */
+typedef struct { int id; char pad[4]; unsigned values[16]; } Attribute;
+typedef struct { unsigned grid[3], block[3], shared; void *stream; const Attribute *attributes; unsigned count; } Config;
+Result cuLaunchKernelEx(const Config *config, void *function, void **parameters, void **extra) {
+    (void)function; (void)parameters; (void)extra; (void)config;
+    SAY("launch %ux%ux%u blocks of %ux%ux%u threads, %u bytes, ", config->grid[0], config->grid[1], config->grid[2],
+        config->block[0], config->block[1], config->block[2], config->shared);
+#ifdef TALKING
+    const Attribute *attribute = config->attributes;
+    if (config->count == 0)
+        printf("no cluster\n");
+    else if (config->count == 1 && attribute->id == 4)
+        printf("clusters of %ux%ux%u\n", attribute->values[0], attribute->values[1], attribute->values[2]);
+    else
+        printf("unknown attributes\n");
+#endif
     return SUCCESS;
 }
 #endif
@@ -93,7 +120,7 @@ Result cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long
     *executable = malloc(1);
     return SUCCESS;
 }
-Result cuGraphLaunch(void *executable, void *stream) { (void)executable; (void)stream; return SUCCESS; }
+Result cuGraphLaunch(void *executable, void *stream) { SAY("graph launch\n"); (void)executable; (void)stream; return SUCCESS; }
 Result cuGraphDestroy(void *graph) { free(graph); return SUCCESS; }
 Result cuGraphExecDestroy(void *executable) { free(executable); return SUCCESS; }
 

@@ -28,7 +28,7 @@ Tasks:
   bench                 set-up, then the numbers, measured beside mlir-opt-22 in the same run
     --ops N             size of the generated module (default 200000)
     --quick             leave out the largest size
-    --only TABLE        make one table only: text, promotion, partition, schedule
+    --only TABLE        make one table only: text, promotion, partition, kernels, schedule
   soak                  promote random programs and run them before and after; a program that fails
                         is made as small as it goes and printed
     --minutes N         how long (default 5)
@@ -133,9 +133,10 @@ fn parse_bench(mut parser: lexopt::Parser) -> Result<Task> {
                     "text" => Tables::Text,
                     "promotion" => Tables::Promotion,
                     "partition" => Tables::Partition,
+                    "kernels" => Tables::Kernels,
                     "schedule" => Tables::Schedule,
                     other => bail!(
-                        "no table `{other}`; there are text, promotion, partition and schedule"
+                        "no table `{other}`; there are text, promotion, partition, kernels and schedule"
                     ),
                 }
             }

@@ -90,7 +90,7 @@ impl Planned {
     ) -> Result<Planned, CodegenError> {
         if wish == Wish::default()
             && let Some(product) = Contraction::of(kernel)?
-            && let Some(row) = TileTable::checked_in()?.measured(&product, target.architecture())
+            && let Some(row) = TileTable::choice(&product, target.architecture())?
             && let Ok(planned) = Planned::cut(kernel, target, row.wish())
         {
             return Ok(Planned {

@@ -4,6 +4,7 @@
 //! the least of several runs, so that other work on the machine matters little) and peak memory.
 
 mod generate;
+mod kernels;
 mod measure;
 mod partition;
 mod program;
@@ -41,7 +42,7 @@ pub struct BenchOptions {
 /// The tables of `cargo xtask bench`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Tables {
-    /// Parsing and printing, promotion, partitioning, and schedules.
+    /// Parsing and printing, promotion, partitioning, kernels, and schedules.
     All,
     /// Parsing and printing beside mlir-opt.
     Text,
@@ -49,6 +50,8 @@ pub enum Tables {
     Promotion,
     /// Programs of many stages.
     Partition,
+    /// Emission of kernels.
+    Kernels,
     /// Schedules beside the results of others.
     Schedule,
 }
@@ -80,6 +83,9 @@ pub fn run(workspace: &Workspace, options: &BenchOptions) -> Result<bool> {
         return schedule::run(workspace);
     }
     setup::run(workspace)?;
+    if options.tables == Tables::Kernels {
+        return kernels::run(workspace);
+    }
     let folder = workspace.target.join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     if options.tables == Tables::Promotion {
@@ -105,7 +111,8 @@ pub fn run(workspace: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.tables == Tables::All {
         let promoted = promotion::run(workspace, &folder)?;
         let partitioned = partition::run(workspace, &folder)?;
-        return Ok(schedule::run(workspace)? && promoted && partitioned && kept);
+        let emitted = kernels::run(workspace)?;
+        return Ok(schedule::run(workspace)? && emitted && promoted && partitioned && kept);
     }
     Ok(kept)
 }
