@@ -221,7 +221,7 @@ const CANDIDATES: &[Candidate] = &[
 const TILE_OVERHEAD_CYCLES: f64 = 1500.0;
 
 /// `wgmma` multiplies twice as fast as `mma.sync`.
-const WARPGROUPS: Table = Table {
+pub(super) const WARPGROUPS: Table = Table {
     candidates: CANDIDATES,
     rate_over_mma_sync: 2.0,
 };
@@ -311,16 +311,7 @@ fn cost(
     })
 }
 
-/// What the cost model expects of a schedule that [`choose`] made.
-pub fn cost_of(
-    contraction: &Contraction,
-    schedule: &WarpgroupSchedule,
-    limits: &Limits,
-) -> Option<Cost> {
-    cost_among(contraction, schedule, (limits, &WARPGROUPS))
-}
-
-/// The same among other tiles.
+/// What the cost model expects of a schedule that was chosen among some tiles.
 pub(super) fn cost_among(
     contraction: &Contraction,
     schedule: &WarpgroupSchedule,

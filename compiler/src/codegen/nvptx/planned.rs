@@ -48,7 +48,11 @@ pub(super) fn cost(contraction: &Contraction, plan: &Plan, target: Target) -> Op
     let limits = target.architecture().limits();
     match plan {
         Plan::Product(schedule) => tiling::cost_of(contraction, schedule, &limits),
-        Plan::Warpgroups(schedule) => warpgroup_tiling::cost_of(contraction, schedule, &limits),
+        Plan::Warpgroups(schedule) => warpgroup_tiling::cost_among(
+            contraction,
+            schedule,
+            (&limits, &warpgroup_tiling::WARPGROUPS),
+        ),
         Plan::TensorMemory(schedule) => {
             tensor_memory_tiling::cost_of(contraction, schedule, &limits)
         }
