@@ -9,10 +9,14 @@ use super::{LAYOUTS, SHAPES, forward};
 /// Every op, activation, layout and shape with each other, on both paths, for one type of the inputs:
 /// `cargo xtask kernels --full` runs it for each.
 fn check_whole_product(element: ElementType, math: Math) {
+    let outputs: &[ElementType] = match element {
+        ElementType::F32 => &[ElementType::F32],
+        half => &[half, ElementType::F32],
+    };
     for (m, n, k) in hopper::SHAPES.into_iter().chain(SHAPES) {
         for (layout, (a, b)) in LAYOUTS.into_iter().enumerate() {
             for activation in Activation::ALL {
-                for output in [element, ElementType::F32] {
+                for &output in outputs {
                     let forward = KernelDescription {
                         activation,
                         output,

@@ -7,7 +7,7 @@ use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FloatValue, IntVal
 use super::emitter::{Emitter, built};
 
 impl<'c> Emitter<'c> {
-    /// One instruction of inline assembly from a number to a number, without side effects.
+    /// Inline assembly from a number, `$1`, to a number, `$0`, without side effects.
     pub(crate) fn float_assembly(&self, text: &str, x: FloatValue<'c>) -> FloatValue<'c> {
         let f32_type = self.context.f32_type();
         let function_type = f32_type.fn_type(&[f32_type.into()], false);

@@ -15,7 +15,7 @@ use inkwell::values::{
     BasicMetadataValueEnum, BasicValue, BasicValueEnum, FloatValue, FunctionValue,
     InstructionValue, IntValue, PointerValue, VectorValue,
 };
-use inkwell::{AddressSpace, FloatPredicate, IntPredicate};
+use inkwell::{AddressSpace, IntPredicate};
 
 /// An address space, as NVPTX numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,15 +229,6 @@ impl<'c> Emitter<'c> {
 
     pub(crate) fn negate(&self, x: FloatValue<'c>) -> FloatValue<'c> {
         built(self.builder.build_float_neg(x, ""))
-    }
-
-    pub(crate) fn compare_float(
-        &self,
-        predicate: FloatPredicate,
-        x: FloatValue<'c>,
-        y: FloatValue<'c>,
-    ) -> IntValue<'c> {
-        built(self.builder.build_float_compare(predicate, x, y, ""))
     }
 
     /// `x · y + z`, rounded once.

@@ -7,6 +7,8 @@ mod cache;
 mod elements;
 #[cfg(feature = "llvm")]
 mod emit;
+#[cfg(feature = "llvm")]
+mod formula;
 mod image;
 #[cfg(feature = "llvm")]
 mod layers;
