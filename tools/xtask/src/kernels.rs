@@ -9,12 +9,11 @@ use crate::setup;
 use crate::workspace::Workspace;
 
 /// Test programs that emit kernels, run them in the simulator, and assemble them.
-const PROGRAMS: [&str; 5] = [
+const PROGRAMS: [&str; 4] = [
     "kernels_numbers",
     "kernels_static",
-    "kernels_static_sm90",
-    "kernels_static_tf32",
     "kernels_of_program",
+    "layers_on_ptxsim",
 ];
 
 /// How much to run.

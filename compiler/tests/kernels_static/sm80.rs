@@ -1,18 +1,12 @@
-//! What NVIDIA's assembler says about the kernels: none spills, and the main loops keep the tensor cores busy.
-//!
-//! One test per tile size, over layouts, element types, activations and edges.
-#![cfg(feature = "llvm")]
+//! The kernels of sm_80: one test per tile size, over layouts, element types, activations and edges.
 
-mod kernels_layouts;
-
-use raddle_compiler::codegen::nvptx::{
-    Architecture, Cubin, Ptx, Report, Sass, Target, Toolkit, emit_tuned,
-};
+use raddle_compiler::codegen::nvptx::{Architecture, Report, Target, Toolkit, emit_tuned};
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize,
 };
 
-use kernels_layouts::LAYOUTS;
+use super::kernels_layouts::LAYOUTS;
+use super::{BIASES, busy_loop, forward, input_gradient};
 
 /// Extents that divide into every tile, and extents that leave every edge ragged.
 const REGULAR: (u64, u64, u64) = (2048, 2048, 1024);
@@ -23,70 +17,30 @@ const ODD: (u64, u64, u64) = (1997, 2001, 1003);
 /// Less than one stage of the pipeline in every direction.
 const TINY: (u64, u64, u64) = (3, 5, 1);
 
-/// Emits and assembles a kernel, and asserts that it takes no stack, spills nothing, and draws no message.
-fn assemble(kernel: &KernelDescription, tile: Option<TileSize>) -> (Ptx, Cubin) {
-    let ptx = emit_tuned(kernel, Target::of(Architecture::Sm80), tile)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
-        .ptx;
-    let cubin = Toolkit::discover()
-        .assemble(&ptx)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
-    let resources = cubin.resources;
-    let spilled = resources.spill_store_bytes + resources.spill_load_bytes;
-    assert_eq!(
-        (spilled, resources.stack_bytes),
-        (0, 0),
-        "{kernel:?} {:?}",
-        ptx.plan
-    );
-    assert!(cubin.messages.is_empty(), "{kernel:?} {:?}", cubin.messages);
-    (ptx, cubin)
+fn assemble(kernel: &KernelDescription, tile: Option<TileSize>) {
+    super::assemble(kernel, Architecture::Sm80, tile);
 }
 
-/// The same, with a look at the machine code.
 fn report(kernel: &KernelDescription, tile: Option<TileSize>) -> Report {
-    let (ptx, cubin) = assemble(kernel, tile);
-    let printed = Toolkit::discover()
-        .disassemble(&cubin)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
-    let report = Report::from_parts(&ptx, &cubin, &Sass::read(&printed).unwrap());
-    assert!(report.occupancy.blocks > 0, "{kernel:?}\n{report}");
-    report
-}
-
-fn with_everything(
-    element: ElementType,
-    (m, n, k): (u64, u64, u64),
-    (a, b): (MatrixLayout, MatrixLayout),
-) -> KernelDescription {
-    KernelDescription {
-        a,
-        b,
-        bias: Some(element),
-        activation: Activation::GeluErf,
-        auxiliary: true,
-        ..KernelDescription::product(element, m, n, k)
-    }
+    super::report(kernel, Architecture::Sm80, tile).0
 }
 
 /// All layouts of one tile size with regular extents, whose reports are returned, and two of them with ragged ones.
 fn check_tile(element: ElementType, rows: u32, columns: u32) -> Vec<Report> {
     let tile = Some(TileSize { rows, columns });
     for layouts in [LAYOUTS[0], LAYOUTS[3]] {
-        assemble(&with_everything(element, RAGGED, layouts), tile);
+        assemble(&forward(element, RAGGED, layouts), tile);
     }
     LAYOUTS
         .iter()
-        .map(|&layouts| report(&with_everything(element, REGULAR, layouts), tile))
+        .map(|&layouts| report(&forward(element, REGULAR, layouts), tile))
         .collect()
 }
 
-/// Asserts the bound on cycles to issue over cycles of the tensor core, in the main loop.
+/// Asserts the bound on cycles to issue over cycles of the tensor core, and that copies are wide and asynchronous.
 fn assert_busy(reports: &[Report], at_most: f64) {
     for report in reports {
-        let round = report.product_loop.expect("the depth takes many rounds");
-        let ratio = f64::from(round.stall_cycles) / f64::from(round.tensor_cycles);
-        assert!(ratio <= at_most, "{ratio}\n{report}");
+        let round = busy_loop(report, at_most);
         assert!(round.asynchronous_copies > 0, "{report}");
         assert!(report.wide_copies >= round.asynchronous_copies, "{report}");
     }
@@ -167,16 +121,10 @@ fn single_precision_32x64() {
 fn narrow_copies() {
     for extents in [NARROW, ODD] {
         for layouts in LAYOUTS {
-            assemble(&with_everything(ElementType::Bf16, extents, layouts), None);
+            assemble(&forward(ElementType::Bf16, extents, layouts), None);
         }
-        report(
-            &with_everything(ElementType::F16, extents, LAYOUTS[1]),
-            None,
-        );
-        report(
-            &with_everything(ElementType::F32, extents, LAYOUTS[2]),
-            None,
-        );
+        report(&forward(ElementType::F16, extents, LAYOUTS[1]), None);
+        report(&forward(ElementType::F32, extents, LAYOUTS[2]), None);
     }
 }
 
@@ -184,24 +132,18 @@ fn narrow_copies() {
 fn tiny_extents() {
     for layouts in LAYOUTS {
         for element in ElementType::ALL {
-            assemble(&with_everything(element, TINY, layouts), None);
+            assemble(&forward(element, TINY, layouts), None);
         }
     }
 }
 
 #[test]
 fn activations_and_bias_types() {
-    let biases = [
-        None,
-        Some(ElementType::F32),
-        Some(ElementType::F16),
-        Some(ElementType::Bf16),
-    ];
     for (index, activation) in Activation::ALL.into_iter().enumerate() {
         for (shift, element) in ElementType::ALL.into_iter().enumerate() {
             let kernel = KernelDescription {
                 activation,
-                bias: biases[(index + shift) % biases.len()],
+                bias: BIASES[(index + shift) % BIASES.len()],
                 ..KernelDescription::product(element, 320, 192, 128)
             };
             assemble(&kernel, None);
@@ -213,27 +155,18 @@ fn activations_and_bias_types() {
 fn input_gradients() {
     for (index, activation) in Activation::ALL.into_iter().enumerate() {
         for element in ElementType::ALL {
-            let (a, b) = LAYOUTS[index % LAYOUTS.len()];
+            let layouts = LAYOUTS[index % LAYOUTS.len()];
             let kernel = KernelDescription {
-                op: KernelOp::InputGradient,
-                a,
-                b,
                 activation,
-                ..KernelDescription::product(element, 2048, 1000, 1024)
+                ..forward(element, (2048, 1000, 1024), layouts)
             };
-            assemble(&kernel, None);
+            assemble(&input_gradient(kernel), None);
         }
     }
 }
 
 fn weight_gradient(element: ElementType, (m, n, k): (u64, u64, u64)) -> KernelDescription {
-    KernelDescription {
-        op: KernelOp::WeightGradient,
-        output: ElementType::F32,
-        bias: Some(ElementType::F32),
-        accumulate: true,
-        ..KernelDescription::product(element, m, n, k)
-    }
+    super::weight_gradient(KernelDescription::product(element, m, n, k))
 }
 
 #[test]
@@ -280,7 +213,7 @@ fn bias_gradients() {
 
 #[test]
 fn every_architecture() {
-    let kernel = with_everything(ElementType::Bf16, REGULAR, LAYOUTS[0]);
+    let kernel = forward(ElementType::Bf16, REGULAR, LAYOUTS[0]);
     for architecture in Architecture::ALL {
         let emitted = emit_tuned(&kernel, Target::of(architecture), None).unwrap();
         let cubin = Toolkit::discover().assemble(&emitted.ptx).unwrap();

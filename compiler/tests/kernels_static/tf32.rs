@@ -1,15 +1,12 @@
-//! What NVIDIA's assembler says about the kernels that multiply f32 elements on tensor cores: none spills, all multiply matrices, and
-//! the main loops keep the tensor cores busy.
-#![cfg(feature = "llvm")]
+//! Kernels that multiply f32 elements on tensor cores: all multiply matrices, and the main loops keep the tensor cores busy.
 
-mod kernels_layouts;
-
-use raddle_compiler::codegen::nvptx::{Architecture, Report, Sass, Target, Toolkit, emit_tuned};
+use raddle_compiler::codegen::nvptx::{Architecture, Report};
 use raddle_compiler::codegen::{
-    Activation, ElementType, KernelDescription, KernelOp, Math, MatrixLayout, TileSize,
+    Activation, ElementType, KernelDescription, Math, MatrixLayout, TileSize,
 };
 
-use kernels_layouts::LAYOUTS;
+use super::kernels_layouts::LAYOUTS;
+use super::{busy_loop, forward};
 
 /// Extents that divide into every tile, that leave every edge ragged, whose lines start at multiples of 8 and of 4 bytes, and less
 /// than one stage in every direction.
@@ -19,28 +16,13 @@ const NARROW: (u64, u64, u64) = (1998, 2002, 1002);
 const ODD: (u64, u64, u64) = (1997, 2001, 1003);
 const TINY: (u64, u64, u64) = (3, 5, 1);
 
-/// Emits, assembles and disassembles a kernel, and asserts that it takes no stack, spills nothing, draws no message and
-/// multiplies tf32 numbers.
+/// What [`super::report`] says, after asserting that the kernel multiplies tf32 numbers.
 fn report_on(
     architecture: Architecture,
     kernel: &KernelDescription,
     tile: Option<TileSize>,
 ) -> Report {
-    let toolkit = Toolkit::discover();
-    let ptx = emit_tuned(kernel, Target::of(architecture), tile)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
-        .ptx;
-    let cubin = toolkit
-        .assemble(&ptx)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
-    let printed = toolkit.disassemble(&cubin).unwrap();
-    let sass = Sass::read(&printed).unwrap();
-    let report = Report::from_parts(&ptx, &cubin, &sass);
-    let resources = report.resources;
-    let spilled = resources.spill_store_bytes + resources.spill_load_bytes;
-    assert_eq!((spilled, resources.stack_bytes), (0, 0), "{report}");
-    assert!(report.messages.is_empty(), "{report}");
-    assert!(report.occupancy.blocks > 0, "{report}");
+    let (report, sass) = super::report(kernel, architecture, tile);
     let mut products = sass.instructions().iter().map(|one| one.operation());
     assert!(
         products.any(|operation| operation.ends_with(".TF32")),
@@ -55,42 +37,31 @@ fn report(kernel: &KernelDescription, tile: Option<TileSize>) -> Report {
 
 fn with_everything(
     math: Math,
-    (m, n, k): (u64, u64, u64),
-    (a, b): (MatrixLayout, MatrixLayout),
+    extents: (u64, u64, u64),
+    layouts: (MatrixLayout, MatrixLayout),
 ) -> KernelDescription {
     KernelDescription {
         math,
-        a,
-        b,
-        bias: Some(ElementType::F32),
-        activation: Activation::GeluErf,
-        auxiliary: true,
-        ..KernelDescription::product(ElementType::F32, m, n, k)
+        ..forward(ElementType::F32, extents, layouts)
     }
 }
 
-fn weight_gradient(math: Math, (m, n, k): (u64, u64, u64), layout: usize) -> KernelDescription {
-    let (a, b) = LAYOUTS[layout % LAYOUTS.len()];
-    KernelDescription {
-        op: KernelOp::WeightGradient,
+fn weight_gradient(math: Math, extents: (u64, u64, u64), index: usize) -> KernelDescription {
+    super::weight_gradient(with_everything(
         math,
-        a,
-        b,
-        bias: Some(ElementType::F32),
-        accumulate: true,
-        ..KernelDescription::product(ElementType::F32, m, n, k)
-    }
+        extents,
+        LAYOUTS[index % LAYOUTS.len()],
+    ))
 }
 
-fn input_gradient(math: Math, (m, n, k): (u64, u64, u64), index: usize) -> KernelDescription {
-    let (a, b) = LAYOUTS[index % LAYOUTS.len()];
+fn input_gradient(math: Math, extents: (u64, u64, u64), index: usize) -> KernelDescription {
     KernelDescription {
-        op: KernelOp::InputGradient,
-        math,
-        a,
-        b,
         activation: Activation::ALL[index % Activation::ALL.len()],
-        ..KernelDescription::product(ElementType::F32, m, n, k)
+        ..super::input_gradient(with_everything(
+            math,
+            extents,
+            LAYOUTS[index % LAYOUTS.len()],
+        ))
     }
 }
 
@@ -98,9 +69,7 @@ fn input_gradient(math: Math, (m, n, k): (u64, u64, u64), index: usize) -> Kerne
 fn check_tile(math: Math, (rows, columns): (u32, u32), layout: usize, at_most: f64) {
     let tile = Some(TileSize { rows, columns });
     let report = report(&with_everything(math, REGULAR, LAYOUTS[layout]), tile);
-    let round = report.product_loop.expect("the depth takes many rounds");
-    let ratio = f64::from(round.stall_cycles) / f64::from(round.tensor_cycles);
-    assert!(ratio <= at_most, "{ratio}\n{report}");
+    let round = busy_loop(&report, at_most);
     assert!(round.asynchronous_copies > 0, "{report}");
     assert!(report.wide_copies >= round.asynchronous_copies, "{report}");
 }

@@ -1,22 +1,17 @@
-//! What NVIDIA's assembler says about kernels whose blocks hand each other parts of sums: none spills, the main loops are
-//! as busy as those of other kernels, and nothing is added up by atomic operations.
-#![cfg(feature = "llvm")]
+//! Kernels whose blocks hand each other parts of sums: the main loops are as busy as those of other kernels, and nothing is
+//! added up by atomic operations.
 
-mod kernels_layouts;
-
-use raddle_compiler::codegen::nvptx::{Architecture, Report, Sass, Target, Toolkit, emit_tuned};
+use raddle_compiler::codegen::nvptx::{Architecture, Report};
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize, Wish,
 };
 
-use kernels_layouts::LAYOUTS;
+use super::kernels_layouts::LAYOUTS;
+use super::{assemble, busy_loop, forward, look_into};
 
-/// Emits, assembles and disassembles a kernel, and asserts that it takes no stack, spills nothing and draws no message, and
-/// that its only atomic operations count.
+/// What [`super::report`] says, after asserting that the kernel's only atomic operations count.
 fn report(kernel: &KernelDescription, architecture: Architecture, wish: Wish) -> Report {
-    let ptx = emit_tuned(kernel, Target::of(architecture), wish)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
-        .ptx;
+    let (ptx, cubin) = assemble(kernel, architecture, wish);
     let operations = ptx.text.lines().map(str::trim_start);
     for line in operations.filter(|line| line.starts_with("atom.") || line.starts_with("red.")) {
         assert!(
@@ -24,24 +19,7 @@ fn report(kernel: &KernelDescription, architecture: Architecture, wish: Wish) ->
             "{line}"
         );
     }
-    let toolkit = Toolkit::discover();
-    let cubin = toolkit
-        .assemble(&ptx)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
-    let printed = toolkit
-        .disassemble(&cubin)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
-    let report = Report::from_parts(&ptx, &cubin, &Sass::read(&printed).unwrap());
-    let resources = report.resources;
-    let spilled = resources.spill_store_bytes + resources.spill_load_bytes;
-    assert_eq!(
-        (spilled, resources.stack_bytes),
-        (0, 0),
-        "{kernel:?}\n{report}"
-    );
-    assert!(report.messages.is_empty(), "{kernel:?}\n{report}");
-    assert!(report.occupancy.blocks > 0, "{kernel:?}\n{report}");
-    report
+    look_into(&ptx, &cubin).0
 }
 
 fn wish(rows: u32, columns: u32, splits: u32) -> Wish {
@@ -51,32 +29,10 @@ fn wish(rows: u32, columns: u32, splits: u32) -> Wish {
     }
 }
 
-/// Asserts the bound on cycles to issue over cycles of the tensor cores, in the main loop.
-fn assert_busy(report: &Report, at_most: f64) {
-    let round = report.product_loop.expect("the depth takes many rounds");
-    let ratio = f64::from(round.stall_cycles) / f64::from(round.tensor_cycles);
-    assert!(ratio <= at_most, "{ratio}\n{report}");
-}
-
-fn forward(element: ElementType, (m, n, k): (u64, u64, u64), layout: usize) -> KernelDescription {
-    let (a, b) = LAYOUTS[layout];
-    KernelDescription {
-        a,
-        b,
-        bias: Some(element),
-        activation: Activation::GeluErf,
-        auxiliary: true,
-        ..KernelDescription::product(element, m, n, k)
-    }
-}
-
 fn weight_gradient((m, n, k): (u64, u64, u64), bias: ElementType) -> KernelDescription {
     KernelDescription {
-        op: KernelOp::WeightGradient,
-        output: ElementType::F32,
         bias: Some(bias),
-        accumulate: true,
-        ..KernelDescription::product(ElementType::Bf16, m, n, k)
+        ..super::weight_gradient(KernelDescription::product(ElementType::Bf16, m, n, k))
     }
 }
 
@@ -99,17 +55,17 @@ const RAGGED: (u64, u64, u64) = (1000, 1016, 8200);
 #[test]
 fn split_products_of_sm_80() {
     let architecture = Architecture::Sm80;
-    let large = forward(ElementType::Bf16, ROUND, 0);
-    assert_busy(&report(&large, architecture, wish(128, 256, 4)), 1.1);
-    let ragged = forward(ElementType::F16, RAGGED, 3);
+    let large = forward(ElementType::Bf16, ROUND, LAYOUTS[0]);
+    busy_loop(&report(&large, architecture, wish(128, 256, 4)), 1.1);
+    let ragged = forward(ElementType::F16, RAGGED, LAYOUTS[3]);
     report(&ragged, architecture, wish(256, 128, 6));
     report(&ragged, architecture, wish(64, 64, 8));
     report(
-        &forward(ElementType::F32, RAGGED, 1),
+        &forward(ElementType::F32, RAGGED, LAYOUTS[1]),
         architecture,
         wish(64, 64, 5),
     );
-    let odd = forward(ElementType::Bf16, (77, 99, 4097), 0);
+    let odd = forward(ElementType::Bf16, (77, 99, 4097), LAYOUTS[0]);
     report(&odd, architecture, Wish::default());
 }
 
@@ -117,7 +73,7 @@ fn split_products_of_sm_80() {
 fn split_weight_gradients_of_sm_80() {
     let architecture = Architecture::Sm80;
     let large = weight_gradient((16384, 512, 512), ElementType::Bf16);
-    assert_busy(&report(&large, architecture, wish(128, 256, 8)), 1.1);
+    busy_loop(&report(&large, architecture, wish(128, 256, 8)), 1.1);
     let ragged = weight_gradient((16380, 520, 500), ElementType::F32);
     report(&ragged, architecture, Wish::default());
 }
@@ -126,7 +82,7 @@ fn split_weight_gradients_of_sm_80() {
 fn sums_of_results_of_sm_80() {
     let architecture = Architecture::Sm80;
     let large = input_gradient((2048, 1024, 2048), 0);
-    assert_busy(&report(&large, architecture, wish(128, 256, 1)), 1.1);
+    busy_loop(&report(&large, architecture, wish(128, 256, 1)), 1.1);
     report(
         &input_gradient((2040, 1000, 2056), 1),
         architecture,
@@ -142,9 +98,9 @@ fn sums_of_results_of_sm_80() {
 #[test]
 fn split_products_of_sm_90a() {
     let architecture = Architecture::Sm90a;
-    let large = forward(ElementType::Bf16, ROUND, 0);
-    assert_busy(&report(&large, architecture, wish(128, 256, 4)), 0.5);
-    let ragged = forward(ElementType::F16, RAGGED, 3);
+    let large = forward(ElementType::Bf16, ROUND, LAYOUTS[0]);
+    busy_loop(&report(&large, architecture, wish(128, 256, 4)), 0.5);
+    let ragged = forward(ElementType::F16, RAGGED, LAYOUTS[3]);
     report(&ragged, architecture, wish(256, 128, 6));
     report(&ragged, architecture, wish(64, 128, 8));
 }
@@ -153,7 +109,7 @@ fn split_products_of_sm_90a() {
 fn split_weight_gradients_of_sm_90a() {
     let architecture = Architecture::Sm90a;
     let large = weight_gradient((16384, 512, 512), ElementType::Bf16);
-    assert_busy(&report(&large, architecture, wish(128, 256, 8)), 0.5);
+    busy_loop(&report(&large, architecture, wish(128, 256, 8)), 0.5);
     let ragged = weight_gradient((16384, 520, 504), ElementType::F32);
     report(&ragged, architecture, wish(64, 128, 3));
 }
@@ -162,9 +118,9 @@ fn split_weight_gradients_of_sm_90a() {
 fn sums_of_results_of_sm_90a() {
     let architecture = Architecture::Sm90a;
     let large = input_gradient((2048, 1024, 2048), 0);
-    assert_busy(&report(&large, architecture, wish(128, 256, 1)), 0.5);
+    busy_loop(&report(&large, architecture, wish(128, 256, 1)), 0.5);
     let ragged = input_gradient((2040, 1000, 2056), 1);
-    assert_busy(&report(&ragged, architecture, wish(256, 128, 1)), 0.5);
+    busy_loop(&report(&ragged, architecture, wish(256, 128, 1)), 0.5);
     report(&ragged, architecture, wish(64, 64, 2));
 }
 
