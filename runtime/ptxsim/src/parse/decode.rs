@@ -1,6 +1,6 @@
 //! The name of an instruction to what it does.
 
-use super::{cluster, strong, tcgen05};
+use super::{cluster, strong, tcgen05, tensor_copy};
 use crate::instruction::{
     Binary, Comparison, Conversion, Element, Kind, Operation, Space, Type, Unary,
 };
@@ -11,8 +11,11 @@ pub(super) fn operation(name: &str) -> Option<Operation> {
     if let Some(operation) = asynchronous(&parts) {
         return Some(operation);
     }
-    if let Some(operation) = strong::operation(&parts).or_else(|| cluster::operation(&parts)) {
-        return Some(operation);
+    let elsewhere = strong::operation(&parts)
+        .or_else(|| cluster::operation(&parts))
+        .or_else(|| tensor_copy::operation(&parts));
+    if elsewhere.is_some() {
+        return elsewhere;
     }
     let last = Type::parse(parts.last()?);
     match parts.as_slice() {
@@ -147,108 +150,6 @@ fn asynchronous(parts: &[&str]) -> Option<Operation> {
         ["fence", "proxy", "async"] | ["fence", "proxy", "async", "shared::cta"] => {
             Operation::FenceProxy
         }
-        [
-            "cp",
-            "async",
-            "bulk",
-            "tensor",
-            rank,
-            "shared::cluster" | "shared::cta",
-            "global",
-            "tile",
-            "mbarrier::complete_tx::bytes",
-        ]
-        | [
-            "cp",
-            "async",
-            "bulk",
-            "tensor",
-            rank,
-            "shared::cluster" | "shared::cta",
-            "global",
-            "mbarrier::complete_tx::bytes",
-        ] => Operation::LoadTensor {
-            rank: tensor_rank(rank)?,
-            multicast: false,
-        },
-        [
-            "cp",
-            "async",
-            "bulk",
-            "tensor",
-            rank,
-            "shared::cluster",
-            "global",
-            "tile",
-            "mbarrier::complete_tx::bytes",
-            "multicast::cluster",
-        ]
-        | [
-            "cp",
-            "async",
-            "bulk",
-            "tensor",
-            rank,
-            "shared::cluster",
-            "global",
-            "mbarrier::complete_tx::bytes",
-            "multicast::cluster",
-        ] => Operation::LoadTensor {
-            rank: tensor_rank(rank)?,
-            multicast: true,
-        },
-        [
-            "cp",
-            "async",
-            "bulk",
-            "tensor",
-            rank,
-            "global",
-            "shared::cta",
-            "bulk_group",
-        ]
-        | [
-            "cp",
-            "async",
-            "bulk",
-            "tensor",
-            rank,
-            "global",
-            "shared::cta",
-            "tile",
-            "bulk_group",
-        ] => Operation::StoreTensor {
-            rank: tensor_rank(rank)?,
-            adds: false,
-        },
-        [
-            "cp",
-            "reduce",
-            "async",
-            "bulk",
-            "tensor",
-            rank,
-            "global",
-            "shared::cta",
-            "add",
-            "tile",
-            "bulk_group",
-        ]
-        | [
-            "cp",
-            "reduce",
-            "async",
-            "bulk",
-            "tensor",
-            rank,
-            "global",
-            "shared::cta",
-            "add",
-            "bulk_group",
-        ] => Operation::StoreTensor {
-            rank: tensor_rank(rank)?,
-            adds: true,
-        },
         ["cp", "async", "bulk", "commit_group"] => Operation::CommitBulk,
         ["cp", "async", "bulk", "wait_group"] => Operation::WaitBulk { read: false },
         ["cp", "async", "bulk", "wait_group", "read"] => Operation::WaitBulk { read: true },
@@ -284,17 +185,6 @@ fn asynchronous(parts: &[&str]) -> Option<Operation> {
         },
         _ => return None,
     })
-}
-
-fn tensor_rank(name: &str) -> Option<u8> {
-    match name {
-        "1d" => Some(1),
-        "2d" => Some(2),
-        "3d" => Some(3),
-        "4d" => Some(4),
-        "5d" => Some(5),
-        _ => None,
-    }
 }
 
 fn load(rest: &[&str]) -> Option<Space> {

@@ -7,6 +7,7 @@ mod lexer;
 mod operands;
 mod strong;
 mod tcgen05;
+mod tensor_copy;
 
 use std::collections::HashMap;
 

@@ -9,9 +9,9 @@ use super::Delivery;
 use super::block::Block;
 use super::step::Step;
 use super::tensor_memory::{MEMORY_COLUMNS, MEMORY_LANES, Use};
-use super::tile::Tile;
+use super::tile::{Row, Tile, add_product};
 use super::warp::{Warp, each};
-use super::warpgroup::{CHUNK_BYTES, Descriptor, TERMS};
+use super::warpgroup::{CHUNK_BYTES, Descriptor};
 use crate::agents::Agent;
 use crate::clock::Knowledge;
 use crate::finding::FindingKind;
@@ -289,15 +289,13 @@ impl Block<'_> {
             if !product.adds {
                 sums.fill(0.0);
             }
-            for term in (0..TERMS).step_by(4) {
-                let factor = |further: usize| product.sign * left[(term + further) * ROWS + row];
-                let line = |further: usize| &right[(term + further) * columns..][..columns];
-                let (a, b, c, d) = (factor(0), factor(1), factor(2), factor(3));
-                let lines = line(0).iter().zip(line(1)).zip(line(2)).zip(line(3));
-                for (sum, (((w, x), y), z)) in sums.iter_mut().zip(lines) {
-                    *sum += a * w + b * x + c * y + d * z;
-                }
-            }
+            let of = Row {
+                left: &left,
+                rows: ROWS,
+                row,
+                sign: product.sign,
+            };
+            add_product(sums, of, &right);
         }
     }
 }

@@ -28,6 +28,32 @@ pub(super) struct Decoded {
 /// How many of those are kept: the parts of a stage or two.
 const KEPT: usize = 8;
 
+/// One row of a product's left operand.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'t> {
+    /// The operand, term after term.
+    pub(super) left: &'t [f32],
+    /// How many rows it has, and which one is meant.
+    pub(super) rows: usize,
+    pub(super) row: usize,
+    /// 1 or −1, which multiplies it.
+    pub(super) sign: f32,
+}
+
+/// Adds the row's product with the right operand to its sums, four terms at a time.
+pub(super) fn add_product(sums: &mut [f32], of: Row<'_>, right: &[f32]) {
+    let columns = sums.len();
+    for term in (0..TERMS).step_by(4) {
+        let factor = |further: usize| of.sign * of.left[(term + further) * of.rows + of.row];
+        let line = |further: usize| &right[(term + further) * columns..][..columns];
+        let (a, b, c, d) = (factor(0), factor(1), factor(2), factor(3));
+        let lines = line(0).iter().zip(line(1)).zip(line(2)).zip(line(3));
+        for (sum, (((w, x), y), z)) in sums.iter_mut().zip(lines) {
+            *sum += a * w + b * x + c * y + d * z;
+        }
+    }
+}
+
 impl Block<'_> {
     /// An operand's elements, term after term.
     pub(super) fn decode(&self, element: Element, tile: &Tile, extent: usize) -> Vec<f32> {

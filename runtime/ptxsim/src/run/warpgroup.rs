@@ -7,7 +7,7 @@
 use super::Delivery;
 use super::block::Block;
 use super::step::Step;
-use super::tile::Tile;
+use super::tile::{Row, Tile, add_product};
 use super::warp::{LANES, Warp};
 use crate::finding::FindingKind;
 use crate::instruction::{Element, Operand};
@@ -322,15 +322,13 @@ impl Block<'_> {
         // The warps of a warpgroup take the same.
         let right = self.decode_once(product.element, &product.right, columns);
         for (row, sums) in sums.values.chunks_exact_mut(columns).enumerate() {
-            for term in (0..TERMS).step_by(4) {
-                let factor = |further: usize| product.sign * left[(term + further) * ROWS + row];
-                let line = |further: usize| &right[(term + further) * columns..][..columns];
-                let (a, b, c, d) = (factor(0), factor(1), factor(2), factor(3));
-                let lines = line(0).iter().zip(line(1)).zip(line(2)).zip(line(3));
-                for (sum, (((w, x), y), z)) in sums.iter_mut().zip(lines) {
-                    *sum += a * w + b * x + c * y + d * z;
-                }
-            }
+            let of = Row {
+                left: &left,
+                rows: ROWS,
+                row,
+                sign: product.sign,
+            };
+            add_product(sums, of, &right);
         }
     }
 
