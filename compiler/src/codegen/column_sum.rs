@@ -8,10 +8,8 @@
 //! The gradient of a layer's own pre-activation is such a pass too: each element is multiplied by a derivative and
 //! written before it is added up.
 
-use super::contraction::Output;
-use super::description::{
-    Activation, ElementType, KernelDescription, KernelOp, MatrixOrder, NamedMatrix,
-};
+use super::contraction::{Output, batch_stride};
+use super::description::{Activation, ElementType, KernelDescription, KernelOp, MatrixOrder};
 use super::error::CodegenError;
 use super::math::Math;
 use super::nvptx::LARGEST_GRID;
@@ -212,13 +210,6 @@ fn run(kernel: &KernelDescription, map: Option<&DerivativeMap>) -> u32 {
         common |= places;
     }
     1 << common.trailing_zeros()
-}
-
-fn batch_stride(kernel: &KernelDescription, matrix: &NamedMatrix) -> u64 {
-    match kernel.batch {
-        1 => 0,
-        _ => matrix.batch_stride(),
-    }
 }
 
 #[cfg(test)]

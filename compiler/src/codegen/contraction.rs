@@ -236,7 +236,8 @@ fn operand(kernel: &KernelDescription, matrix: &NamedMatrix, summed: Index) -> O
     }
 }
 
-fn batch_stride(kernel: &KernelDescription, matrix: &NamedMatrix) -> u64 {
+/// Elements from one matrix of a kernel's batch to the next; 0 if there is one.
+pub(super) fn batch_stride(kernel: &KernelDescription, matrix: &NamedMatrix) -> u64 {
     match kernel.batch {
         1 => 0,
         _ => matrix.batch_stride(),

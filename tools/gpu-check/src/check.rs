@@ -7,7 +7,7 @@ use raddle_compiler::codegen::oracle::{
 };
 use raddle_compiler::codegen::{ElementType, KernelDescription};
 use raddle_runtime::device::cuda::{Buffer, CudaLauncher, Gpu};
-use raddle_runtime::device::launch::{BufferId, Contents, KernelId, LaunchError, Launcher};
+use raddle_runtime::device::launch::{LaunchError, PreparedKernel};
 use serde::Serialize;
 
 use crate::cublas::{Buffers, Cublas, CublasError};
@@ -44,11 +44,8 @@ pub struct Outcome {
     pub is_right: bool,
 }
 
-/// A kernel, and what is behind each of its pointers.
-struct Loaded {
-    kernel: KernelId,
-    buffers: Vec<(Parameter, BufferId)>,
-}
+/// What a kernel wrote, by its parameters.
+type Written = Vec<(Parameter, Vec<u8>)>;
 
 /// Runs small and large kernels on one GPU.
 pub struct Checker<'g> {
@@ -74,16 +71,10 @@ impl<'g> Checker<'g> {
     pub fn small(&mut self, ptx: &Ptx, cubin: Option<Vec<u8>>, seed: u64) -> Result<Outcome> {
         let kernel = ptx.kernel;
         let inputs = Inputs::random(&kernel, seed);
-        let loaded = self.load(ptx, cubin, |parameter| match parameter {
-            Parameter::A => inputs.first.bytes(),
-            Parameter::B => inputs.second.bytes(),
-            Parameter::Bias => inputs.bias.bytes(),
-            Parameter::AuxiliaryInput => inputs.auxiliary.bytes(),
-            _ => inputs.existing.bytes(),
-        })?;
-        self.launch(&loaded)?;
-        let written = self.read(&loaded)?;
-        self.free(&loaded)?;
+        let loaded = self.load(ptx, cubin, |which| inputs.matrix(which).bytes())?;
+        loaded.launch(&mut self.launcher)?;
+        let written = self.read(ptx, &loaded)?;
+        loaded.free(&mut self.launcher)?;
         let comparison = oracle::compare(&kernel, &inputs, &results(&written));
         Ok(outcome(ptx, &comparison, 0))
     }
@@ -95,10 +86,10 @@ impl<'g> Checker<'g> {
     pub fn large(&mut self, ptx: &Ptx, cubin: Option<Vec<u8>>, seed: u64) -> Result<Outcome> {
         let kernel = ptx.kernel;
         let generated = Generated::of(&kernel, seed).context("a large kernel has gaps")?;
-        let loaded = self.load(ptx, cubin, |parameter| generated.bytes(which(parameter)))?;
+        let loaded = self.load(ptx, cubin, |which| generated.bytes(which))?;
         // What accumulates is compared after the first launch.
-        self.launch(&loaded)?;
-        let written = self.read(&loaded)?;
+        loaded.launch(&mut self.launcher)?;
+        let written = self.read(ptx, &loaded)?;
         let sample = Sample::of(&kernel, seed);
         let gathered = sample.gather(&results(&written));
         let inputs = sample.inputs(&generated);
@@ -111,8 +102,8 @@ impl<'g> Checker<'g> {
             oracle::nans(element, bytes)
         });
         let mut outcome = outcome(ptx, &comparison, nans.sum());
-        let us = self.median_us(&loaded)?;
-        self.free(&loaded)?;
+        let us = loaded.median_us(&mut self.launcher, LAUNCHES)?;
+        loaded.free(&mut self.launcher)?;
         let tflops = |us: f64| kernel.flops() as f64 / us / 1e6;
         outcome.us = us;
         outcome.tflops = us.map(tflops);
@@ -130,55 +121,22 @@ impl<'g> Checker<'g> {
         &mut self,
         ptx: &Ptx,
         cubin: Option<Vec<u8>>,
-        bytes: impl Fn(Parameter) -> Vec<u8>,
-    ) -> Result<Loaded, LaunchError> {
-        use raddle_bundle::kernel::Access;
+        bytes: impl Fn(Which) -> Vec<u8>,
+    ) -> Result<PreparedKernel, LaunchError> {
         let mut image = ptx.image();
         image.cubin = cubin;
-        let kernel = self.launcher.load(&image)?;
-        let mut buffers = Vec::new();
-        for (&parameter, pointer) in ptx.parameters.as_slice().iter().zip(&image.parameters) {
-            let size = pointer.bytes as usize;
-            let buffer = match pointer.access {
-                Access::Writes | Access::Scratch => {
-                    self.launcher.allocate(Contents::Unwritten(size))?
-                }
-                Access::ZeroedScratch => self.launcher.allocate(Contents::Zeros(size))?,
-                Access::Reads | Access::Updates => {
-                    self.launcher.allocate(Contents::Bytes(&bytes(parameter)))?
-                }
-            };
-            buffers.push((parameter, buffer));
-        }
-        Ok(Loaded { kernel, buffers })
+        let parameters = ptx.parameters.as_slice();
+        PreparedKernel::load(&mut self.launcher, &image, |index| {
+            bytes(parameters[index].before())
+        })
     }
 
-    fn launch(&mut self, loaded: &Loaded) -> Result<Option<f64>, LaunchError> {
-        let buffers: Vec<BufferId> = loaded.buffers.iter().map(|&(_, buffer)| buffer).collect();
-        Ok(self.launcher.launch(loaded.kernel, &buffers)?.kernel_us)
-    }
-
-    fn read(&mut self, loaded: &Loaded) -> Result<Vec<(Parameter, Vec<u8>)>, LaunchError> {
-        let written = loaded.buffers.iter();
-        let written = written.filter(|(parameter, _)| parameter.is_written());
+    fn read(&mut self, ptx: &Ptx, loaded: &PreparedKernel) -> Result<Written, LaunchError> {
+        let parameters = ptx.parameters.as_slice().iter().enumerate();
+        let written = parameters.filter(|(_, parameter)| parameter.is_written());
         written
-            .map(|&(parameter, buffer)| Ok((parameter, self.launcher.read(buffer)?)))
+            .map(|(index, &parameter)| Ok((parameter, loaded.read(&mut self.launcher, index)?)))
             .collect()
-    }
-
-    fn free(&mut self, loaded: &Loaded) -> Result<(), LaunchError> {
-        let mut buffers = loaded.buffers.iter();
-        buffers.try_for_each(|&(_, buffer)| self.launcher.free(buffer))
-    }
-
-    fn median_us(&mut self, loaded: &Loaded) -> Result<Option<f64>, LaunchError> {
-        self.launch(loaded)?;
-        let mut times = Vec::with_capacity(LAUNCHES);
-        for _ in 0..LAUNCHES {
-            times.extend(self.launch(loaded)?);
-        }
-        times.sort_by(f64::total_cmp);
-        Ok(times.get(times.len() / 2).copied())
     }
 
     /// The time of cuBLASLt's kernel with the same inputs; `None` without the library.
@@ -217,30 +175,11 @@ impl<'g> Checker<'g> {
     }
 }
 
-fn which(parameter: Parameter) -> Which {
-    match parameter {
-        Parameter::A => Which::First,
-        Parameter::B => Which::Second,
-        Parameter::Bias => Which::Bias,
-        Parameter::AuxiliaryInput => Which::Auxiliary,
-        Parameter::Output
-        | Parameter::AuxiliaryOutput
-        | Parameter::BiasGradient
-        | Parameter::Workspace
-        | Parameter::Counters => Which::Existing,
-    }
-}
-
-fn results(written: &[(Parameter, Vec<u8>)]) -> Results<'_> {
-    let bytes = |wanted| {
+fn results(written: &Written) -> Results<'_> {
+    Results::behind(|wanted| {
         let found = written.iter().find(|(parameter, _)| *parameter == wanted);
         found.map(|(_, bytes)| bytes.as_slice())
-    };
-    Results {
-        output: bytes(Parameter::Output),
-        auxiliary: bytes(Parameter::AuxiliaryOutput),
-        bias_gradient: bytes(Parameter::BiasGradient),
-    }
+    })
 }
 
 fn outcome(ptx: &Ptx, comparison: &Comparison, nans: u64) -> Outcome {

@@ -5,14 +5,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use raddle_bundle::kernel::Access;
-use raddle_compiler::codegen::nvptx::{self, Architecture, Planned, Target, Toolkit};
-use raddle_compiler::codegen::oracle::{Generated, Which};
+use raddle_compiler::codegen::nvptx::{self, Architecture, Planned, Target};
+use raddle_compiler::codegen::oracle::Generated;
 use raddle_compiler::codegen::tile_table::TileTable;
 use raddle_compiler::codegen::{KernelDescription, tuning};
 use raddle_runtime::device::cuda::CudaLauncher;
-use raddle_runtime::device::launch::{BufferId, Contents, Launcher};
+use raddle_runtime::device::launch::{Launcher, PreparedKernel};
 
+use crate::device::Device;
+use crate::kernel::store::Store;
 use crate::kernel::write;
 
 /// Launches of which the median counts, after two that warm up.
@@ -75,13 +76,12 @@ fn measured(shapes: &[[u64; 3]], options: &Options) -> Result<TileTable> {
         }
         _ => TileTable::checked_in()?,
     };
-    let toolkit = Toolkit::discover();
     for kernel in tuning::kernels(shapes) {
         let ways = tuning::ways(&kernel, Target::of(architecture))?;
         let tried = ways.len();
         let mut best: Option<(f64, Planned)> = None;
         for planned in ways {
-            let us = time(&mut launcher, &kernel, planned.clone(), &toolkit)?;
+            let us = time(&mut launcher, &kernel, planned.clone())?;
             if best.as_ref().is_none_or(|(least, _)| us < *least) {
                 best = Some((us, planned));
             }
@@ -103,49 +103,16 @@ fn measured(shapes: &[[u64; 3]], options: &Options) -> Result<TileTable> {
 }
 
 /// The median of several launches, in microseconds.
-fn time(
-    launcher: &mut CudaLauncher,
-    kernel: &KernelDescription,
-    planned: Planned,
-    toolkit: &Toolkit,
-) -> Result<f64> {
+fn time(launcher: &mut CudaLauncher, kernel: &KernelDescription, planned: Planned) -> Result<f64> {
     let ptx = nvptx::emit_planned(planned)?;
-    let mut image = ptx.image();
-    image.cubin = match toolkit.assemble(&ptx) {
-        Ok(cubin) => Some(cubin.image),
-        Err(raddle_compiler::codegen::CodegenError::ToolMissing { .. }) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let loaded = launcher.load(&image)?;
+    let image = Device::Cuda.image(&ptx, &Store::NOTHING)?;
     let inputs = Generated::of(kernel, 0).context("a kernel with gaps")?;
-    let mut buffers: Vec<BufferId> = Vec::new();
-    for (&parameter, pointer) in ptx.parameters.as_slice().iter().zip(&image.parameters) {
-        let size = pointer.bytes as usize;
-        let buffer = match pointer.access {
-            Access::Reads => {
-                let which = match parameter {
-                    nvptx::Parameter::A => Which::First,
-                    _ => Which::Second,
-                };
-                launcher.allocate(Contents::Bytes(&inputs.bytes(which)))?
-            }
-            Access::Writes | Access::Scratch => launcher.allocate(Contents::Unwritten(size))?,
-            Access::Updates | Access::ZeroedScratch => launcher.allocate(Contents::Zeros(size))?,
-        };
-        buffers.push(buffer);
-    }
-    let mut times = Vec::with_capacity(LAUNCHES);
-    for launch in 0..LAUNCHES + 2 {
-        let us = launcher.launch(loaded, &buffers)?.kernel_us;
-        if launch >= 2 {
-            times.extend(us);
-        }
-    }
-    for buffer in buffers {
-        launcher.free(buffer)?;
-    }
-    times.sort_by(f64::total_cmp);
-    let median = times.get(times.len() / 2).copied();
+    let parameters = ptx.parameters.as_slice();
+    let loaded = PreparedKernel::load(launcher, &image, |index| {
+        inputs.bytes(parameters[index].before())
+    })?;
+    let median = loaded.median_us(launcher, LAUNCHES)?;
+    loaded.free(launcher)?;
     median.context("the device has no clock")
 }
 

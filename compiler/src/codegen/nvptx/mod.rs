@@ -12,6 +12,7 @@ mod formula;
 mod image;
 #[cfg(feature = "llvm")]
 mod layers;
+mod operands;
 #[cfg(feature = "llvm")]
 mod parts;
 #[cfg(feature = "llvm")]

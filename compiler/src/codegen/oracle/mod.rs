@@ -75,6 +75,17 @@ impl Inputs {
         }
     }
 
+    /// One of them.
+    pub const fn matrix(&self, which: Which) -> &Matrix {
+        match which {
+            Which::First => &self.first,
+            Which::Second => &self.second,
+            Which::Bias => &self.bias,
+            Which::Auxiliary => &self.auxiliary,
+            Which::Existing => &self.existing,
+        }
+    }
+
     /// The product's sum for an element of the result, and the sum of the magnitudes of its terms.
     fn product(&self, kernel: &KernelDescription, [batch, row, column]: [usize; 3]) -> (f64, f64) {
         let (first, second) = (&self.first, &self.second);

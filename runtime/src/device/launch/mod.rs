@@ -8,11 +8,13 @@
 //! A [`Launcher`] keeps buffers and kernels under numbers, so that whoever launches need not know what they are. What is the same for
 //! every launcher is checked here: a kernel gets as many buffers as it has pointers, each as large as the kernel's accesses reach.
 
+mod prepared;
 mod table;
 
 use raddle_bundle::KernelImage;
 use raddle_bundle::kernel::KernelParameter;
 
+pub use prepared::PreparedKernel;
 pub(super) use table::Table;
 
 /// A buffer of a launcher.

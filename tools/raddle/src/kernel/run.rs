@@ -7,10 +7,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use raddle_bundle::KernelImage;
-use raddle_bundle::kernel::{Access, KernelParameter};
 use raddle_compiler::codegen::nvptx::{Parameter, Ptx};
 use raddle_compiler::codegen::oracle::{self, Inputs, Matrix, Results};
-use raddle_runtime::device::launch::{BufferId, Contents, LaunchError, Launched, Launcher};
+use raddle_runtime::device::launch::{LaunchError, Launched, Launcher, PreparedKernel};
 
 use super::refusal::BadOptions;
 use crate::device::{Delivery, Device, Simulation};
@@ -76,16 +75,11 @@ pub fn run(
     };
     let mut launcher = device.open(simulation, options.seed)?;
     let played = play(&mut *launcher, ptx, image, &inputs)?;
-    let bytes = |wanted: Parameter| {
+    let results = Results::behind(|wanted| {
         let mut written = played.written.iter();
         let found = written.find(|(parameter, _)| *parameter == wanted);
         found.map(|(_, bytes)| bytes.as_slice())
-    };
-    let results = Results {
-        output: bytes(Parameter::Output),
-        auxiliary: bytes(Parameter::AuxiliaryOutput),
-        bias_gradient: bytes(Parameter::BiasGradient),
-    };
+    });
     let comparison = oracle::compare(kernel, &inputs, &results);
     if let Some(folder) = &options.dump_io {
         dump(folder, ptx, &inputs, &results)?;
@@ -140,54 +134,24 @@ fn play(
     image: &KernelImage,
     inputs: &Inputs,
 ) -> Result<Played, LaunchError> {
-    let kernel = launcher.load(image)?;
-    let parameters = || ptx.parameters.as_slice().iter().zip(&image.parameters);
-    let buffers: Vec<BufferId> = parameters()
-        .map(|(&parameter, pointer)| allocate(launcher, parameter, pointer, inputs))
-        .collect::<Result<_, _>>()?;
-    let mut launched = launcher.launch(kernel, &buffers)?;
+    let parameters = ptx.parameters.as_slice();
+    let kernel = PreparedKernel::load(launcher, image, |index| {
+        inputs.matrix(parameters[index].before()).bytes()
+    })?;
+    let mut launched = kernel.launch(launcher)?;
     let mut written = Vec::new();
-    for ((&parameter, _), &buffer) in parameters().zip(&buffers) {
+    for (index, &parameter) in parameters.iter().enumerate() {
         if parameter.is_written() {
-            written.push((parameter, launcher.read(buffer)?));
+            written.push((parameter, kernel.read(launcher, index)?));
         }
     }
     if let Some(best) = &mut launched.kernel_us {
         for _ in 0..TIMED_LAUNCHES {
-            let again = launcher.launch(kernel, &buffers)?.kernel_us;
+            let again = kernel.launch(launcher)?.kernel_us;
             *best = again.map_or(*best, |again| best.min(again));
         }
     }
     Ok(Played { written, launched })
-}
-
-/// What a parameter points to before the launch.
-fn allocate(
-    launcher: &mut dyn Launcher,
-    parameter: Parameter,
-    pointer: &KernelParameter,
-    inputs: &Inputs,
-) -> Result<BufferId, LaunchError> {
-    let size = pointer.bytes as usize;
-    let bytes = match (pointer.access, parameter) {
-        (Access::Writes | Access::Scratch, _) => {
-            return launcher.allocate(Contents::Unwritten(size));
-        }
-        (Access::ZeroedScratch, _) => return launcher.allocate(Contents::Zeros(size)),
-        (_, Parameter::A) => inputs.first.bytes(),
-        (_, Parameter::B) => inputs.second.bytes(),
-        (_, Parameter::Bias) => inputs.bias.bytes(),
-        (_, Parameter::AuxiliaryInput) => inputs.auxiliary.bytes(),
-        (
-            _,
-            Parameter::Output
-            | Parameter::AuxiliaryOutput
-            | Parameter::BiasGradient
-            | Parameter::Workspace
-            | Parameter::Counters,
-        ) => inputs.existing.bytes(),
-    };
-    launcher.allocate(Contents::Bytes(&bytes))
 }
 
 /// Writes what went in and what came out.

@@ -68,6 +68,9 @@ impl Kept {
 }
 
 impl Store {
+    /// Keeps nothing.
+    pub const NOTHING: Store = Store { cache: None };
+
     /// The folder as the library knows it.
     pub fn cache(&self) -> Option<&KernelCache> {
         self.cache.as_ref()
