@@ -1,29 +1,26 @@
 //! The kernels of sm_100a: the same numbers by TMA and `tcgen05.mma`, and what happens if one of them is changed for the worse.
 
-use raddle_compiler::codegen::nvptx::{Architecture, Plan, Ptx, Target, emit_tuned};
-use raddle_compiler::codegen::oracle::Inputs;
+use raddle_compiler::codegen::nvptx::{Architecture, Plan, Ptx};
 use raddle_compiler::codegen::warpgroup_tiling::StorePath;
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize, Wish,
 };
 use raddle_ptxsim::FindingKind;
 
-use super::faults::{with_lines, without};
-use super::hopper::{SHAPES, check_emitted, lines};
-use super::run::run;
-use super::{LATE, LAYOUTS, forward, split};
+use super::faults::{long, run_changed, with_lines, without};
+use super::hopper::{SHAPES, lines};
+use super::run::{self, WAYS};
+use super::{LAYOUTS, forward, split};
 
 fn emit(kernel: &KernelDescription, tile: Option<TileSize>) -> Ptx {
-    emit_tuned(kernel, Target::of(Architecture::Sm100a), tile)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
-        .ptx
+    run::emit(kernel, Architecture::Sm100a, tile)
 }
 
 /// Runs a kernel with its sums in tensor memory in both ways, and compares all that it writes.
 fn check(kernel: &KernelDescription, tile: Option<TileSize>) {
     let ptx = emit(kernel, tile);
     assert!(matches!(ptx.plan, Plan::TensorMemory(_)), "{kernel:?}");
-    check_emitted(kernel, &ptx);
+    run::check(&ptx, &WAYS);
 }
 
 const TILES: [(u32, u32); 3] = [(128, 256), (128, 128), (128, 64)];
@@ -79,7 +76,7 @@ fn blocks_that_take_several_tiles() {
             panic!("{:?}", ptx.plan);
         };
         assert!(plan.tile.tiles() > plan.tile.blocks && plan.accumulators == 2);
-        check_emitted(&kernel, &ptx);
+        run::check(&ptx, &WAYS);
     }
 }
 
@@ -152,7 +149,7 @@ fn results_at_any_address_and_batches() {
         };
         let is_direct = matches!(plan.tile.output, StorePath::Direct(_));
         assert_eq!(is_direct, leading != 48, "{kernel:?}");
-        check_emitted(&kernel, &ptx);
+        run::check(&ptx, &WAYS);
     }
     let plain = forward(ElementType::Bf16, (72, 40, 56), 0);
     check(&KernelDescription { batch: 3, ..plain }, None);
@@ -212,12 +209,12 @@ fn blocks_that_share_tiles_and_sums_over_rows() {
             tile: tile([0, 1, 2, 0, 2][index]),
             splits: Some(splits),
         };
-        let ptx = split::emit(&kernel, Architecture::Sm100a, wish);
+        let ptx = run::emit(&kernel, Architecture::Sm100a, wish);
         let Plan::TensorMemory(plan) = ptx.plan else {
             panic!("{:?}", ptx.plan);
         };
         assert_eq!(plan.tile.parts.splits, splits);
-        split::check_emitted(&ptx);
+        run::check(&ptx, &split::WAYS);
     }
 }
 
@@ -237,25 +234,13 @@ fn what_tma_cannot_copy_goes_the_older_way() {
         let is_product = matches!(ptx.plan, Plan::Product(_));
         assert_eq!(is_product, ptx.without_warpgroups.is_some(), "{kernel:?}");
         assert!(!matches!(ptx.plan, Plan::TensorMemory(_)), "{kernel:?}");
-        check_emitted(&kernel, &ptx);
+        run::check(&ptx, &WAYS);
     }
 }
 
 /// Changes a kernel with ten stages of depth, and lists what a run with late copies finds, and whether the numbers are right.
 fn changed(change: impl Fn(&str) -> String) -> (Vec<FindingKind>, bool) {
-    let kernel = KernelDescription {
-        activation: Activation::Relu,
-        ..forward(ElementType::Bf16, (128, 128, 584), 1)
-    };
-    let mut ptx = emit(&kernel, tile(1));
-    ptx.text = ptx.text.replace(" \t", " ");
-    let text = change(&ptx.text);
-    assert_ne!(text, ptx.text, "the change changes nothing");
-    ptx.text = text;
-    let inputs = Inputs::random(&kernel, 1);
-    let (ran, outcome) = run(&ptx, &inputs, LATE);
-    let kinds = outcome.findings.iter().map(|finding| finding.kind);
-    (kinds.collect(), ran.compare(&kernel, &inputs).is_right())
+    run_changed(emit(&long(), tile(1)), change)
 }
 
 fn all_are(kinds: &[FindingKind], kind: FindingKind) {

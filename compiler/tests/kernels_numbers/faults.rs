@@ -6,55 +6,55 @@
 //! in a descriptor; then what goes wrong in other ways. Missing roundings to tf32 are in `tf32.rs`, missing fences between
 //! blocks in `split.rs`, tensor memory in `blackwell.rs`.
 
-use raddle_compiler::codegen::nvptx::{Architecture, Parameter, Ptx, Target, emit_tuned};
+use raddle_compiler::codegen::nvptx::{Architecture, Parameter, Ptx};
 use raddle_compiler::codegen::oracle::Inputs;
 use raddle_compiler::codegen::{Activation, ElementType, KernelDescription};
 use raddle_ptxsim::{Error, FindingKind};
 
 use super::hopper::{emit, tile};
-use super::run::{WAYS, run, try_run};
+use super::run::{self, WAYS, run, try_run};
 use super::{LATE, forward};
 
 /// A kernel of sm_80 whose depth takes more tiles than the pipeline has stages.
-fn ampere() -> (KernelDescription, Ptx) {
+fn ampere() -> Ptx {
     let kernel = KernelDescription {
         auxiliary: false,
         ..forward(ElementType::Bf16, (64, 64, 224), 0)
     };
-    let mut ptx = emit_tuned(&kernel, Target::of(Architecture::Sm80), None)
-        .unwrap()
-        .ptx;
-    ptx.text = ptx.text.replace(" \t", " ");
-    (kernel, ptx)
+    run::emit(&kernel, Architecture::Sm80, None)
 }
 
 /// Changes that kernel, and lists what a run with late copies finds, and whether the numbers are right.
 fn changed_ampere(from: &str, to: &str) -> (Vec<FindingKind>, bool) {
-    let (kernel, mut ptx) = ampere();
-    assert!(ptx.text.contains(from), "no {from} in the kernel");
-    ptx.text = ptx.text.replace(from, to);
-    run_changed(&kernel, &ptx)
+    run_changed(ampere(), |text| text.replace(from, to))
 }
 
-fn run_changed(kernel: &KernelDescription, ptx: &Ptx) -> (Vec<FindingKind>, bool) {
-    let inputs = Inputs::random(kernel, 1);
-    let (ran, outcome) = run(ptx, &inputs, LATE);
+/// The same for a kernel and any change of its text, in which words are apart by spaces alone.
+pub(super) fn run_changed(
+    mut ptx: Ptx,
+    change: impl Fn(&str) -> String,
+) -> (Vec<FindingKind>, bool) {
+    let text = ptx.text.replace(" \t", " ");
+    ptx.text = change(&text);
+    assert_ne!(text, ptx.text, "the change changes nothing");
+    let inputs = Inputs::random(&ptx.kernel, 1);
+    let (ran, outcome) = run(&ptx, &inputs, LATE);
     let kinds = outcome.findings.iter().map(|finding| finding.kind);
-    (kinds.collect(), ran.compare(kernel, &inputs).is_right())
+    let right = ran.compare(&ptx.kernel, &inputs).is_right();
+    (kinds.collect(), right)
 }
 
-/// Changes a kernel of sm_90a with six stages of depth and a result through shared memory, and lists the same.
-fn changed(change: impl Fn(&str) -> String) -> (Vec<FindingKind>, bool) {
-    let kernel = KernelDescription {
+/// A kernel with ten stages of depth and a result through shared memory.
+pub(super) fn long() -> KernelDescription {
+    KernelDescription {
         activation: Activation::Relu,
         ..forward(ElementType::Bf16, (128, 128, 584), 1)
-    };
-    let mut ptx = emit(&kernel, tile(2));
-    ptx.text = ptx.text.replace(" \t", " ");
-    let text = change(&ptx.text);
-    assert_ne!(text, ptx.text, "the change changes nothing");
-    ptx.text = text;
-    run_changed(&kernel, &ptx)
+    }
+}
+
+/// Changes that kernel on sm_90a, and lists the same.
+fn changed(change: impl Fn(&str) -> String) -> (Vec<FindingKind>, bool) {
+    run_changed(emit(&long(), tile(2)), change)
 }
 
 /// The lines of a text with every line that has all of these words replaced.
@@ -75,10 +75,10 @@ pub(super) fn without(words: &'static [&'static str]) -> impl Fn(&str) -> String
 
 #[test]
 fn nothing_is_found_in_kernels_that_are_right() {
-    let (kinds, right) = changed_ampere("bar.sync 0;", "bar.sync 0;");
-    assert!(kinds.is_empty() && right);
-    let (kinds, right) = changed(|text| format!("{text}\n"));
-    assert!(kinds.is_empty() && right);
+    for ptx in [ampere(), emit(&long(), tile(2))] {
+        let (kinds, right) = run_changed(ptx, |text| format!("{text}\n"));
+        assert!(kinds.is_empty() && right);
+    }
 }
 
 #[test]
@@ -190,16 +190,16 @@ fn eight_bytes_further(line: &str) -> String {
 #[test]
 fn a_depth_that_is_no_multiple_of_eight_is_found() {
     // What was made for lines of 224 elements runs on lines of 220: the last ones end before it expects.
-    let (_, ptx) = ampere();
+    let ptx = ampere();
     let short = forward(ElementType::Bf16, (64, 64, 220), 0);
     let (_, outcome) = run(&ptx, &Inputs::random(&short, 1), LATE);
     let kinds = outcome.findings.iter().map(|finding| finding.kind);
     assert_eq!(kinds.collect::<Vec<_>>(), [FindingKind::OutOfBounds]);
     // Lines start at a multiple of 8 bytes, and 16 are copied at a time.
-    let (kernel, mut ptx) = ampere();
-    let copies: Vec<String> = ptx.text.lines().map(eight_bytes_further).collect();
-    ptx.text = copies.join("\n");
-    let (kinds, _) = run_changed(&kernel, &ptx);
+    let (kinds, _) = run_changed(ptx, |text| {
+        let copies: Vec<String> = text.lines().map(eight_bytes_further).collect();
+        copies.join("\n")
+    });
     assert!(kinds.contains(&FindingKind::Misaligned), "{kinds:?}");
     // TMA takes no such lines at all.
     let kernel = forward(ElementType::Bf16, (128, 128, 136), 0);
@@ -219,9 +219,7 @@ fn a_depth_that_is_no_multiple_of_eight_is_found() {
 #[test]
 fn a_bias_one_element_short_is_found() {
     let kernel = forward(ElementType::Bf16, (16, 33, 40), 0);
-    let ptx = emit_tuned(&kernel, Target::of(Architecture::Sm80), None)
-        .unwrap()
-        .ptx;
+    let ptx = run::emit(&kernel, Architecture::Sm80, None);
     let mut inputs = Inputs::random(&kernel, 1);
     inputs.bias.columns -= 1;
     let (_, outcome) = run(&ptx, &inputs, WAYS[0]);

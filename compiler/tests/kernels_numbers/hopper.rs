@@ -1,53 +1,23 @@
 //! The kernels of sm_90a: the same numbers by TMA and `wgmma`, and what happens if one of them is changed for the worse.
 
-use raddle_compiler::codegen::nvptx::{Architecture, Parameter, Plan, Ptx, Target, emit_tuned};
-use raddle_compiler::codegen::oracle::Inputs;
+use raddle_compiler::codegen::nvptx::{Architecture, Plan, Ptx};
 use raddle_compiler::codegen::warpgroup_tiling::StorePath;
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, TileSize,
 };
 
-use super::run::{WAYS, run};
+use super::run::{self, WAYS};
 use super::{LAYOUTS, forward};
 
 pub(super) fn emit(kernel: &KernelDescription, tile: Option<TileSize>) -> Ptx {
-    emit_tuned(kernel, Target::of(Architecture::Sm90a), tile)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
-        .ptx
+    run::emit(kernel, Architecture::Sm90a, tile)
 }
 
-/// Runs a kernel in both ways, compares all that it writes, and asserts that both ways give the same bits.
-pub(super) fn check_emitted(kernel: &KernelDescription, ptx: &Ptx) {
-    let inputs = Inputs::random(kernel, kernel.m * 31 + kernel.n * 17 + kernel.k);
-    let mut before = None;
-    for way in WAYS {
-        let (ran, outcome) = run(ptx, &inputs, way);
-        let shown: Vec<String> = outcome.findings.iter().map(ToString::to_string).collect();
-        assert_eq!(shown, [] as [String; 0], "{kernel:?} {way:?}");
-        // The other way must give the same bits.
-        if before.is_none() {
-            let comparison = ran.compare(kernel, &inputs);
-            assert!(comparison.is_right(), "{kernel:?} {way:?}\n{comparison:?}");
-        }
-        let written = [
-            Parameter::Output,
-            Parameter::AuxiliaryOutput,
-            Parameter::BiasGradient,
-        ];
-        let bits = written.map(|parameter| ran.bytes(parameter).map(<[u8]>::to_vec));
-        assert!(
-            before.as_ref().is_none_or(|before| *before == bits),
-            "{kernel:?}: the order of things changes the result"
-        );
-        before = Some(bits);
-    }
-}
-
-/// The same for a kernel that warpgroups compute.
+/// Runs a kernel that warpgroups compute in both ways, and compares all that it writes.
 fn check(kernel: &KernelDescription, tile: Option<TileSize>) {
     let ptx = emit(kernel, tile);
     assert!(matches!(ptx.plan, Plan::Warpgroups(_)), "{kernel:?}");
-    check_emitted(kernel, &ptx);
+    run::check(&ptx, &WAYS);
 }
 
 /// Lines at multiples of 16 bytes: regular, ragged, less than a stage of depth, one row, one chunk of everything.
@@ -125,7 +95,7 @@ fn blocks_that_take_several_tiles() {
         };
         let ptx = emit(&kernel, tile(4));
         assert!(matches!(ptx.plan, Plan::Warpgroups(plan) if plan.tiles() > plan.blocks));
-        check_emitted(&kernel, &ptx);
+        run::check(&ptx, &WAYS);
     }
 }
 
@@ -203,7 +173,7 @@ fn results_and_biases_at_any_address() {
         };
         let is_direct = matches!(plan.output, StorePath::Direct(_));
         assert_eq!(is_direct, leading != Some(48), "{kernel:?}");
-        check_emitted(&kernel, &ptx);
+        run::check(&ptx, &WAYS);
     }
 }
 
@@ -257,6 +227,6 @@ fn what_tma_cannot_copy_goes_the_older_way() {
     ] {
         let ptx = emit(&kernel, None);
         assert!(matches!(ptx.plan, Plan::Product(_)) && ptx.without_warpgroups.is_some());
-        check_emitted(&kernel, &ptx);
+        run::check(&ptx, &WAYS);
     }
 }

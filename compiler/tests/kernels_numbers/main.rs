@@ -15,36 +15,18 @@ mod split;
 mod tf32;
 mod whole;
 
-use raddle_compiler::codegen::nvptx::{Architecture, Target, emit_tuned};
+use raddle_compiler::codegen::nvptx::Architecture;
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, MatrixLayout, MatrixOrder, TileSize,
 };
 use raddle_ptxsim::Delivery;
 
 use kernels_layouts::LAYOUTS;
-use raddle_compiler::codegen::oracle::Inputs;
-use run::{WAYS, Way, run};
+use run::{WAYS, Way};
 
-/// Runs a kernel both ways, and compares all that it writes.
+/// Runs a kernel of sm_80 both ways, and compares all that it writes.
 fn check(kernel: &KernelDescription, tile: Option<TileSize>) {
-    let ptx = emit_tuned(kernel, Target::of(Architecture::Sm80), tile)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
-        .ptx;
-    let inputs = Inputs::random(kernel, kernel.m * 31 + kernel.n * 17 + kernel.k);
-    for way in WAYS {
-        let (ran, outcome) = run(&ptx, &inputs, way);
-        let shown: Vec<String> = outcome.findings.iter().map(ToString::to_string).collect();
-        assert_eq!(shown, [] as [String; 0], "{kernel:?} {way:?}");
-        let comparison = ran.compare(kernel, &inputs);
-        assert!(comparison.is_right(), "{kernel:?} {way:?}\n{comparison:?}");
-        assert!(comparison.compared >= inputs.existing.values.len() as u64);
-        // No pass over the banks is wasted.
-        let counters = outcome.counters;
-        assert_eq!(
-            counters.matrix_read_passes, counters.matrix_reads,
-            "{kernel:?}"
-        );
-    }
+    run::check(&run::emit(kernel, Architecture::Sm80, tile), &WAYS);
 }
 
 /// Regular, ragged with wide copies, ragged with copies of 8 and 4 bytes, odd, one term, one row, one element.

@@ -1,10 +1,11 @@
-//! Runs a kernel in the simulator.
+//! Emits a kernel, runs it in the simulator, and looks at what it wrote.
 
-use raddle_compiler::codegen::nvptx::{Parameter, Ptx, TensorMap};
-use raddle_ptxsim::{Argument, Delivery, Error, Launch, Memory, Module, Outcome, Pointer, Swizzle};
-
-use raddle_compiler::codegen::KernelDescription;
+use raddle_compiler::codegen::nvptx::{
+    Architecture, Parameter, Ptx, Target, TensorMap, emit_tuned,
+};
 use raddle_compiler::codegen::oracle::{self, Comparison, Inputs, Results};
+use raddle_compiler::codegen::{KernelDescription, Wish};
+use raddle_ptxsim::{Argument, Delivery, Error, Launch, Memory, Module, Outcome, Pointer, Swizzle};
 
 /// One run's memory after it.
 pub struct Ran {
@@ -15,11 +16,7 @@ pub struct Ran {
 impl Ran {
     /// Compares all that the kernel wrote with what it should have.
     pub fn compare(&self, kernel: &KernelDescription, inputs: &Inputs) -> Comparison {
-        let results = Results {
-            output: self.bytes(Parameter::Output),
-            auxiliary: self.bytes(Parameter::AuxiliaryOutput),
-            bias_gradient: self.bytes(Parameter::BiasGradient),
-        };
+        let results = Results::behind(|parameter| self.bytes(parameter));
         oracle::compare(kernel, inputs, &results)
     }
 
@@ -52,6 +49,51 @@ pub const WAYS: [Way; 2] = [
     },
 ];
 
+pub fn emit(kernel: &KernelDescription, architecture: Architecture, wish: impl Into<Wish>) -> Ptx {
+    emit_tuned(kernel, Target::of(architecture), wish)
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
+        .ptx
+}
+
+/// Runs a kernel in several ways, and asserts that each finds nothing and wastes no pass over the banks, that the numbers are
+/// right, that all ways give the same bits, and that counters are as they were.
+pub fn check(ptx: &Ptx, ways: &[Way]) {
+    let kernel = &ptx.kernel;
+    let inputs = Inputs::random(kernel, kernel.m * 31 + kernel.n * 17 + kernel.k);
+    let mut before = None;
+    for &way in ways {
+        let (ran, outcome) = run(ptx, &inputs, way);
+        let shown: Vec<String> = outcome.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, [] as [String; 0], "{kernel:?} {way:?}");
+        let passes = outcome.counters.matrix_read_passes;
+        assert_eq!(passes, outcome.counters.matrix_reads, "{kernel:?}");
+        let written = [
+            Parameter::Output,
+            Parameter::AuxiliaryOutput,
+            Parameter::BiasGradient,
+        ];
+        let bits = written.map(|parameter| ran.bytes(parameter).map(<[u8]>::to_vec));
+        match &before {
+            None => {
+                let comparison = ran.compare(kernel, &inputs);
+                assert!(comparison.is_right(), "{kernel:?} {way:?}\n{comparison:?}");
+                let whole = match ran.bytes(Parameter::Output) {
+                    Some(_) => inputs.existing.values.len() as u64,
+                    None => kernel.bias_elements(),
+                };
+                assert!(comparison.compared >= whole, "{kernel:?}");
+                before = Some(bits);
+            }
+            Some(before) => assert!(
+                *before == bits,
+                "{kernel:?}: the order of things changes the result"
+            ),
+        }
+        let counters = ran.bytes(Parameter::Counters).unwrap_or_default();
+        assert!(counters.iter().all(|&byte| byte == 0), "{kernel:?}");
+    }
+}
+
 pub fn run(ptx: &Ptx, inputs: &Inputs, way: Way) -> (Ran, Outcome) {
     try_run(ptx, inputs, way).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -67,18 +109,15 @@ pub fn try_run(ptx: &Ptx, inputs: &Inputs, way: Way) -> Result<(Ran, Outcome), E
         .iter()
         .map(|&parameter| {
             let pointer = match parameter {
-                Parameter::A => memory.allocate(inputs.first.bytes()),
-                Parameter::B => memory.allocate(inputs.second.bytes()),
-                Parameter::Bias => memory.allocate(inputs.bias.bytes()),
-                Parameter::AuxiliaryInput => memory.allocate(inputs.auxiliary.bytes()),
-                Parameter::Output if kernel.accumulate => memory.allocate(inputs.existing.bytes()),
-                Parameter::Output | Parameter::AuxiliaryOutput => {
+                Parameter::Output if !kernel.accumulate => {
                     memory.allocate_uninitialised(inputs.existing.size())
                 }
+                Parameter::AuxiliaryOutput => memory.allocate_uninitialised(inputs.existing.size()),
                 Parameter::BiasGradient | Parameter::Workspace => {
                     memory.allocate_uninitialised(ptx.bytes(parameter) as usize)
                 }
                 Parameter::Counters => memory.allocate(vec![0; ptx.bytes(parameter) as usize]),
+                reads => memory.allocate(inputs.matrix(reads.before()).bytes()),
             };
             (parameter, pointer)
         })

@@ -1,14 +1,14 @@
 //! Products whose depth several blocks share: the same numbers, the same bits whoever is last, and what happens if blocks
 //! do not tell each other properly.
 
-use raddle_compiler::codegen::nvptx::{Architecture, Parameter, Plan, Ptx, Target, emit_tuned};
+use raddle_compiler::codegen::nvptx::{Architecture, Plan, Ptx, Target, emit_tuned};
 use raddle_compiler::codegen::oracle::Inputs;
 use raddle_compiler::codegen::{
     Activation, ElementType, KernelDescription, KernelOp, Math, MatrixLayout, TileSize, Wish,
 };
 use raddle_ptxsim::{Delivery, FindingKind};
 
-use super::run::{Way, run};
+use super::run::{self, Way, emit, run};
 use super::{LAYOUTS, SHAPES, forward};
 
 /// Both deliveries, and orders of the blocks that differ between them.
@@ -26,41 +26,6 @@ pub const WAYS: [Way; 3] = [
         seed: 12345,
     },
 ];
-
-pub fn emit(kernel: &KernelDescription, architecture: Architecture, wish: Wish) -> Ptx {
-    emit_tuned(kernel, Target::of(architecture), wish)
-        .unwrap_or_else(|error| panic!("{kernel:?} {wish:?}: {error}"))
-        .ptx
-}
-
-/// Runs a kernel in all ways, and asserts that each finds nothing, that the numbers are right, that all ways give the same
-/// bits, and that the counters are as they were.
-pub fn check_emitted(ptx: &Ptx) {
-    let kernel = &ptx.kernel;
-    let inputs = Inputs::random(kernel, kernel.m * 31 + kernel.n * 17 + kernel.k);
-    let mut before = None;
-    for way in WAYS {
-        let (ran, outcome) = run(ptx, &inputs, way);
-        let shown: Vec<String> = outcome.findings.iter().map(ToString::to_string).collect();
-        assert_eq!(shown, [] as [String; 0], "{kernel:?} {way:?}");
-        let written = [
-            Parameter::Output,
-            Parameter::AuxiliaryOutput,
-            Parameter::BiasGradient,
-        ];
-        let bits = written.map(|parameter| ran.bytes(parameter).map(<[u8]>::to_vec));
-        match &before {
-            None => {
-                let comparison = ran.compare(kernel, &inputs);
-                assert!(comparison.is_right(), "{kernel:?} {way:?}\n{comparison:?}");
-                before = Some(bits);
-            }
-            Some(before) => assert!(*before == bits, "{kernel:?}: the order decides the result"),
-        }
-        let counters = ran.bytes(Parameter::Counters).unwrap_or_default();
-        assert!(counters.iter().all(|&byte| byte == 0), "{kernel:?}");
-    }
-}
 
 /// Stages of the whole depth on a path.
 fn splits_of(ptx: &Ptx) -> u32 {
@@ -91,7 +56,7 @@ fn check(
     let ptx = emit(kernel, architecture, wish);
     assert!((1..=splits).contains(&splits_of(&ptx)));
     assert_eq!(ptx.scratch.counter_bytes > 0, splits_of(&ptx) > 1);
-    check_emitted(&ptx);
+    run::check(&ptx, &WAYS);
 }
 
 /// Depths that leave the last share as long as the others, shorter, and with stages that lie beyond the depth.
@@ -267,7 +232,7 @@ fn blocks_that_take_several_shares() {
     };
     let ptx = emit(&kernel, Architecture::Sm90a, wish);
     assert!(matches!(ptx.plan, Plan::Warpgroups(plan) if plan.pieces() > plan.blocks));
-    check_emitted(&ptx);
+    run::check(&ptx, &WAYS);
 }
 
 #[test]

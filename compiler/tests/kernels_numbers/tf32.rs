@@ -1,9 +1,7 @@
 //! Products of f32 elements on tensor cores: rounded to tf32, and in two parts each. The sums to compare with are those of the
 //! rounded inputs in the first case and of the inputs as they are in the second, within the same bound.
 
-use raddle_compiler::codegen::nvptx::{
-    Architecture, Plan, Ptx, Report, Target, Toolkit, emit_tuned,
-};
+use raddle_compiler::codegen::nvptx::{Architecture, Plan, Report, Toolkit};
 use raddle_compiler::codegen::oracle::Inputs;
 use raddle_compiler::codegen::tiling::Method;
 use raddle_compiler::codegen::{
@@ -11,20 +9,13 @@ use raddle_compiler::codegen::{
 };
 use raddle_ptxsim::FindingKind;
 
-use super::hopper::check_emitted;
-use super::run::{WAYS, run};
+use super::run::{self, WAYS, run};
 use super::{LATE, LAYOUTS, SHAPES, check, forward};
 
 const MATHS: [Math; 2] = [Math::Tf32, Math::ThreeTf32];
 
 fn tf32(math: Math, shape: (u64, u64, u64), layout: usize) -> KernelDescription {
     forward(ElementType::F32, shape, layout).with_math(math)
-}
-
-fn emit(kernel: &KernelDescription, architecture: Architecture) -> Ptx {
-    emit_tuned(kernel, Target::of(architecture), None)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
-        .ptx
 }
 
 #[test]
@@ -163,10 +154,10 @@ fn hopper_names_the_path() {
     let toolkit = Toolkit::discover();
     for layout in 0..LAYOUTS.len() {
         let kernel = tf32(MATHS[layout % 2], SHAPES[layout + 1], layout);
-        let ptx = emit(&kernel, Architecture::Sm90a);
+        let ptx = run::emit(&kernel, Architecture::Sm90a, None);
         let method = [Method::Tf32, Method::ThreeTf32][layout % 2];
         assert!(matches!(ptx.plan, Plan::Product(plan) if plan.method == method));
-        check_emitted(&kernel, &ptx);
+        run::check(&ptx, &WAYS);
         if layout == 1 {
             let report = Report::of(&ptx, &toolkit).unwrap().to_string();
             assert!(report.contains("mma.sync m16n8k8 on tf32"), "{report}");
@@ -181,7 +172,7 @@ fn hopper_names_the_path() {
 #[test]
 fn elements_that_are_not_rounded_are_found() {
     let kernel = tf32(Math::Tf32, (64, 64, 32), 1);
-    let ptx = emit(&kernel, Architecture::Sm80);
+    let ptx = run::emit(&kernel, Architecture::Sm80, None);
     let mut changed = ptx.clone();
     changed.text = ptx.text.replace("cvt.rna.tf32.f32", "mov.b32");
     assert_ne!(changed.text, ptx.text);
@@ -217,7 +208,7 @@ fn two_parts_are_as_good_as_single_precision() {
             ..kernel
         };
         let exact_inputs = Inputs::random(&exact, 3);
-        let (ran, outcome) = run(&emit(&kernel, Architecture::Sm80), &inputs, LATE);
+        let (ran, outcome) = run(&run::emit(&kernel, Architecture::Sm80, None), &inputs, LATE);
         assert!(outcome.findings.is_empty());
         ran.compare(&exact, &exact_inputs).worst
     };

@@ -3,7 +3,8 @@
 use raddle_compiler::codegen::nvptx::{Architecture, Target, emit_tuned};
 use raddle_compiler::codegen::{Activation, ElementType, KernelDescription, KernelOp, Math, Wish};
 
-use super::hopper::{self, check_emitted};
+use super::hopper;
+use super::run::{self, WAYS};
 use super::{LAYOUTS, SHAPES, forward};
 
 /// Every op, activation, layout and shape with each other, on both paths, for one type of the inputs:
@@ -91,7 +92,7 @@ fn check_splits(kernel: &KernelDescription) {
                 ..Wish::default()
             };
             if let Ok(emitted) = emit_tuned(kernel, Target::of(architecture), wish) {
-                check_emitted(kernel, &emitted.ptx);
+                run::check(&emitted.ptx, &WAYS);
             }
         }
     }
@@ -133,9 +134,6 @@ fn check_everywhere(kernel: &KernelDescription) {
         Architecture::Sm90a,
         Architecture::Sm100a,
     ] {
-        let ptx = emit_tuned(kernel, Target::of(architecture), None)
-            .unwrap_or_else(|error| panic!("{kernel:?}: {error}"))
-            .ptx;
-        check_emitted(kernel, &ptx);
+        run::check(&run::emit(kernel, architecture, None), &WAYS);
     }
 }
