@@ -1,7 +1,7 @@
 //! Kernels on a GPU: one stream, and a wait after each launch.
 
 use raddle_bundle::KernelImage;
-use raddle_bundle::kernel::{self, Grid, KernelParameter};
+use raddle_bundle::kernel;
 
 use super::buffer::Buffer;
 use super::driver::Gpu;
@@ -10,7 +10,7 @@ use super::kernel::{Argument, Image, Kernel};
 use super::stream::Stream;
 use super::tensor_map::{TensorMap, Tile};
 use crate::device::launch::{
-    self, BufferId, Contents, KernelId, LaunchError, Launched, Launcher, Table,
+    BufferId, Contents, KernelId, Kernels, LaunchError, Launched, Launcher, Table,
 };
 
 /// A GPU with the kernels that were loaded and the buffers that live.
@@ -19,16 +19,7 @@ pub struct CudaLauncher {
     gpu: Gpu,
     stream: Stream,
     buffers: Table<Buffer>,
-    kernels: Vec<Loaded>,
-}
-
-#[derive(Debug)]
-struct Loaded {
-    entry: String,
-    kernel: Kernel,
-    grid: Grid,
-    pointers: Vec<KernelParameter>,
-    tensor_maps: Vec<kernel::TensorMap>,
+    kernels: Kernels<Kernel>,
 }
 
 impl CudaLauncher {
@@ -42,7 +33,7 @@ impl CudaLauncher {
             stream: gpu.stream()?,
             gpu,
             buffers: Table::new(),
-            kernels: Vec::new(),
+            kernels: Kernels::new(),
         })
     }
 
@@ -89,14 +80,7 @@ impl Launcher for CudaLauncher {
         };
         let kernel = self.gpu.load(code, &image.entry)?;
         kernel.allow_shared_bytes(image.grid.shared_bytes)?;
-        self.kernels.push(Loaded {
-            entry: image.entry.clone(),
-            kernel,
-            grid: image.grid,
-            pointers: image.parameters.clone(),
-            tensor_maps: image.tensor_maps.clone(),
-        });
-        Ok(KernelId(self.kernels.len() - 1))
+        Ok(self.kernels.add(image, kernel))
     }
 
     fn launch(
@@ -104,12 +88,8 @@ impl Launcher for CudaLauncher {
         kernel: KernelId,
         arguments: &[BufferId],
     ) -> Result<Launched, LaunchError> {
-        let loaded = self.kernels.get(kernel.0);
-        let loaded = loaded.ok_or(LaunchError::NotHeld("kernel"))?;
-        let buffers = arguments.iter().map(|&buffer| self.buffers.get(buffer));
-        let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
-        let sizes: Vec<usize> = buffers.iter().map(|buffer| buffer.size_bytes()).collect();
-        launch::check(&loaded.entry, &loaded.pointers, &sizes)?;
+        let loaded = self.kernels.get(kernel)?;
+        let buffers = loaded.arguments(&self.buffers, arguments, Buffer::size_bytes)?;
         let maps = loaded.tensor_maps.iter();
         let maps = maps.map(|map| self.encoded(map, buffers[map.parameter]));
         let maps = maps.collect::<Result<Vec<_>, _>>()?;
@@ -120,10 +100,7 @@ impl Launcher for CudaLauncher {
         let start = self.stream.record()?;
         // SAFETY: the arguments are as many and of the kinds that the image says the kernel takes, the buffers as large as its
         // accesses reach; they live until the stream has been waited for.
-        unsafe {
-            self.stream
-                .launch(&loaded.kernel, loaded.grid, &arguments)?
-        };
+        unsafe { self.stream.launch(&loaded.code, loaded.grid, &arguments)? };
         let end = self.stream.record()?;
         self.stream.wait()?;
         let device = format!(

@@ -12,10 +12,9 @@ mod prepared;
 mod table;
 
 use raddle_bundle::KernelImage;
-use raddle_bundle::kernel::KernelParameter;
 
 pub use prepared::PreparedKernel;
-pub(super) use table::Table;
+pub(super) use table::{Kernels, Table};
 
 /// A buffer of a launcher.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -23,7 +22,7 @@ pub struct BufferId(usize);
 
 /// A kernel that a launcher has loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct KernelId(pub(super) usize);
+pub struct KernelId(usize);
 
 /// What a new buffer holds.
 #[derive(Clone, Copy, Debug)]
@@ -115,30 +114,4 @@ pub trait Launcher {
     /// [`LaunchError::Arguments`], [`LaunchError::NotHeld`], or if the device fails. What a simulator finds wrong is no error but in the result.
     fn launch(&mut self, kernel: KernelId, arguments: &[BufferId])
     -> Result<Launched, LaunchError>;
-}
-
-/// Whether buffers of these sizes fit a kernel's pointers.
-pub(super) fn check(
-    entry: &str,
-    pointers: &[KernelParameter],
-    sizes: &[usize],
-) -> Result<(), LaunchError> {
-    let wrong = |what: String| {
-        Err(LaunchError::Arguments {
-            entry: entry.to_owned(),
-            what,
-        })
-    };
-    if pointers.len() != sizes.len() {
-        let (buffers, pointers) = (sizes.len(), pointers.len());
-        return wrong(format!("{buffers} buffers for {pointers} pointers"));
-    }
-    let mut pairs = pointers.iter().zip(sizes);
-    match pairs.find(|(pointer, size)| pointer.bytes > **size as u64) {
-        None => Ok(()),
-        Some((pointer, size)) => wrong(format!(
-            "a buffer of {size} bytes for `{}`, which reaches over {}",
-            pointer.name, pointer.bytes
-        )),
-    }
 }

@@ -3,10 +3,12 @@
 use std::time::Instant;
 
 use raddle_bundle::KernelImage;
-use raddle_bundle::kernel::{Grid, KernelParameter, Swizzle, TensorMap};
+use raddle_bundle::kernel::{Swizzle, TensorMap};
 use raddle_ptxsim::{Argument, Launch, Memory, Module, Outcome, Pointer};
 
-use super::launch::{self, BufferId, Contents, KernelId, LaunchError, Launched, Launcher, Table};
+use super::launch::{
+    BufferId, Contents, KernelId, Kernels, LaunchError, Launched, Launcher, Table,
+};
 
 pub use raddle_ptxsim::Delivery;
 
@@ -27,16 +29,7 @@ pub struct PtxsimLauncher {
     options: Options,
     memory: Memory,
     buffers: Table<(Pointer, usize)>,
-    kernels: Vec<Loaded>,
-}
-
-#[derive(Debug)]
-struct Loaded {
-    entry: String,
-    module: Module,
-    grid: Grid,
-    pointers: Vec<KernelParameter>,
-    tensor_maps: Vec<TensorMap>,
+    kernels: Kernels<Module>,
 }
 
 impl PtxsimLauncher {
@@ -46,7 +39,7 @@ impl PtxsimLauncher {
             options,
             memory: Memory::new(),
             buffers: Table::new(),
-            kernels: Vec::new(),
+            kernels: Kernels::new(),
         }
     }
 }
@@ -85,14 +78,7 @@ impl Launcher for PtxsimLauncher {
         if module.kernel(&entry).is_none() {
             return Err(LaunchError::NoEntry(entry));
         }
-        self.kernels.push(Loaded {
-            entry,
-            module,
-            grid: image.grid,
-            pointers: image.parameters.clone(),
-            tensor_maps: image.tensor_maps.clone(),
-        });
-        Ok(KernelId(self.kernels.len() - 1))
+        Ok(self.kernels.add(image, module))
     }
 
     fn launch(
@@ -100,12 +86,8 @@ impl Launcher for PtxsimLauncher {
         kernel: KernelId,
         arguments: &[BufferId],
     ) -> Result<Launched, LaunchError> {
-        let loaded = self.kernels.get(kernel.0);
-        let loaded = loaded.ok_or(LaunchError::NotHeld("kernel"))?;
-        let buffers = arguments.iter().map(|&buffer| self.buffers.get(buffer));
-        let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
-        let sizes: Vec<usize> = buffers.iter().map(|buffer| buffer.1).collect();
-        launch::check(&loaded.entry, &loaded.pointers, &sizes)?;
+        let loaded = self.kernels.get(kernel)?;
+        let buffers = loaded.arguments(&self.buffers, arguments, |&(_, size)| size)?;
         let pointers = buffers.iter().map(|buffer| Argument::Pointer(buffer.0));
         let maps = loaded.tensor_maps.iter();
         let maps = maps.map(|map| Argument::TensorMap(encoded(map, buffers[map.parameter].0)));
@@ -120,7 +102,7 @@ impl Launcher for PtxsimLauncher {
             cluster: loaded.grid.cluster,
             ..Launch::default()
         };
-        let entry = loaded.module.kernel(&loaded.entry);
+        let entry = loaded.code.kernel(&loaded.entry);
         let entry = entry.ok_or_else(|| LaunchError::NoEntry(loaded.entry.clone()))?;
         let start = Instant::now();
         let outcome =
