@@ -190,6 +190,12 @@ impl Contraction {
         })
     }
 
+    /// Tiles of so many rows and columns that all products of the batch take.
+    pub fn tiles(&self, rows: u32, columns: u32) -> u64 {
+        let tiles = self.rows.div_ceil(rows.into()) * self.columns.div_ceil(columns.into());
+        tiles.saturating_mul(self.batch)
+    }
+
     /// Elements of a row that one access can take: a power of two that divides the row's length, its stride and its
     /// start, and is at most `limit`.
     pub const fn row_run(&self, limit: u32) -> u32 {

@@ -325,7 +325,11 @@ pub fn choose(
     let ways = wanted.iter().flat_map(|&candidate| {
         let stages = contraction.depth.div_ceil(candidate.depth.into());
         let at_once = u64::from(limits.multiprocessors) * u64::from(candidate.resident);
-        let shares = wish.shares(stages, tiles(contraction, candidate), at_once);
+        let shares = wish.shares(
+            stages,
+            contraction.tiles(candidate.rows, candidate.columns),
+            at_once,
+        );
         shares.into_iter().map(move |shares| (candidate, shares))
     });
     let best = ways.min_by(|&x, &y| {
@@ -355,13 +359,6 @@ fn too_many_shares(contraction: &Contraction, wanted: &[&Candidate], wish: Wish)
     }
 }
 
-/// Tiles of all products of the batch.
-fn tiles(contraction: &Contraction, candidate: &Candidate) -> u64 {
-    let tiles = contraction.rows.div_ceil(candidate.rows.into())
-        * contraction.columns.div_ceil(candidate.columns.into());
-    tiles.saturating_mul(contraction.batch)
-}
-
 /// Bytes of the narrower of the two operands' copies.
 fn narrowest_copy(contraction: &Contraction) -> u32 {
     let (left, right) = (contraction.left, contraction.right);
@@ -389,7 +386,9 @@ fn cost(
         Method::MultiplyAdd => f64::from(limits.scalar_terms_per_cycle),
     };
     Cost::of(&Work {
-        pieces: tiles(contraction, candidate).saturating_mul(shares.splits.into()),
+        pieces: contraction
+            .tiles(candidate.rows, candidate.columns)
+            .saturating_mul(shares.splits.into()),
         multiprocessors: limits.multiprocessors,
         resident: candidate.resident,
         tile_elements: f64::from(candidate.rows) * f64::from(candidate.columns),
@@ -433,7 +432,9 @@ fn schedule(
     let row_tiles = contraction.rows.div_ceil(candidate.rows.into());
     let column_tiles = contraction.columns.div_ceil(candidate.columns.into());
     let depth_tiles = shares.stages;
-    let blocks = tiles(contraction, candidate).saturating_mul(shares.splits.into());
+    let blocks = contraction
+        .tiles(candidate.rows, candidate.columns)
+        .saturating_mul(shares.splits.into());
     if blocks > u64::from(super::nvptx::LARGEST_GRID) {
         return Err(CodegenError::Unsupported {
             what: format!(
@@ -448,7 +449,7 @@ fn schedule(
     }
     // Extents are at most 2^30, so the numbers of tiles fit.
     let parts = Parts {
-        tiles: tiles(contraction, candidate) as u32,
+        tiles: contraction.tiles(candidate.rows, candidate.columns) as u32,
         tile_elements: candidate.rows * candidate.columns,
         splits: shares.splits,
         column_parts: contraction.column_parts(row_tiles, shares.splits)?,

@@ -275,7 +275,11 @@ pub(super) fn choose_among(
     let stages = contraction.depth.div_ceil(STAGE_DEPTH.into());
     let ways = wanted.into_iter().flat_map(|candidate| {
         let at_once = u64::from(limits.multiprocessors) * u64::from(candidate.resident);
-        let shares = wish.shares(stages, tiles(contraction, candidate), at_once);
+        let shares = wish.shares(
+            stages,
+            contraction.tiles(candidate.rows, candidate.columns),
+            at_once,
+        );
         shares.into_iter().map(move |shares| (candidate, shares))
     });
     let cycles = |way| cost(contraction, way, (limits, table)).total();
@@ -283,13 +287,6 @@ pub(super) fn choose_among(
         .min_by(|&x, &y| cycles(x).total_cmp(&cycles(y)))
         .ok_or(NoWarpgroups::Splits)?;
     schedule(contraction, (best, shares), limits)
-}
-
-/// Tiles of all products of the batch.
-fn tiles(contraction: &Contraction, candidate: &Candidate) -> u64 {
-    let tiles = contraction.rows.div_ceil(candidate.rows.into())
-        * contraction.columns.div_ceil(candidate.columns.into());
-    tiles.saturating_mul(contraction.batch)
 }
 
 /// What the cost model expects of a kernel.
@@ -300,7 +297,9 @@ fn cost(
 ) -> Cost {
     let rate = f64::from(limits.tensor_terms_per_cycle) * table.rate_over_mma_sync;
     Cost::of(&Work {
-        pieces: tiles(contraction, candidate).saturating_mul(shares.splits.into()),
+        pieces: contraction
+            .tiles(candidate.rows, candidate.columns)
+            .saturating_mul(shares.splits.into()),
         multiprocessors: limits.multiprocessors,
         resident: candidate.resident,
         tile_elements: f64::from(candidate.rows) * f64::from(candidate.columns),
@@ -335,13 +334,15 @@ fn schedule(
     let row_tiles = contraction.rows.div_ceil(candidate.rows.into());
     let column_tiles = contraction.columns.div_ceil(candidate.columns.into());
     let at_once = u64::from(limits.multiprocessors * candidate.resident);
-    let pieces = tiles(contraction, candidate).saturating_mul(shares.splits.into());
+    let pieces = contraction
+        .tiles(candidate.rows, candidate.columns)
+        .saturating_mul(shares.splits.into());
     // The number of a piece is added to once more than the last one's, so it must not come close to 2^32.
     if pieces > u64::from(super::nvptx::LARGEST_GRID) {
         return Err(NoWarpgroups::Tiles);
     }
     let parts = Parts {
-        tiles: tiles(contraction, candidate) as u32,
+        tiles: contraction.tiles(candidate.rows, candidate.columns) as u32,
         tile_elements: candidate.rows * candidate.columns,
         splits: shares.splits,
         column_parts: contraction

@@ -29,6 +29,10 @@ mod sm80;
 mod sm90;
 mod target;
 mod tensor_map;
+#[cfg(feature = "llvm")]
+mod thread;
+#[cfg(feature = "llvm")]
+mod tiles;
 mod toolkit;
 
 pub use cache::{Cached, KernelCache, Maker, Origin, Removed};

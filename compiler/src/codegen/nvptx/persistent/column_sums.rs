@@ -7,11 +7,12 @@ use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, FloatValue, IntValue};
 
 use super::ring::{Ring, Turn};
-use super::{Kernel, Thread, Tile, warp_barrier};
+use super::{Kernel, Thread, Tile};
 use crate::codegen::contraction::Major;
 use crate::codegen::llvm::Emitter;
 use crate::codegen::nvptx::elements;
 use crate::codegen::nvptx::parts::{Barrier, Columns, Crew};
+use crate::codegen::nvptx::thread::warp_barrier;
 use crate::codegen::warpgroup_tiling::{LINE_BYTES, STAGE_DEPTH, SUM_WARPS, WarpgroupSchedule};
 
 /// Threads that add up.

@@ -9,12 +9,13 @@ use inkwell::values::{FloatValue, IntValue, PointerValue};
 
 use super::result_sums::{self, PanelSums};
 use super::staging::{Buffers, Place, Staging, await_reads};
-use super::{Kernel, Thread, Tile, warp_barrier};
+use super::{Kernel, Thread, Tile};
 use crate::codegen::contraction::Contraction;
 use crate::codegen::description::ElementType;
 use crate::codegen::llvm::Emitter;
 use crate::codegen::nvptx::elements::{self, Memory, Run};
 use crate::codegen::nvptx::parts::Crew;
+use crate::codegen::nvptx::thread::warp_barrier;
 use crate::codegen::nvptx::{activation, ptx::Parameter};
 use crate::codegen::warpgroup_tiling::{
     LINE_BYTES, PANEL_BYTES, PANEL_ROWS, PANELS, StorePath, WARPGROUP_ROWS, WarpgroupSchedule,

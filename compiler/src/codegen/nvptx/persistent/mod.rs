@@ -14,8 +14,9 @@ use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 
 use super::parts;
 use super::ptx::{Parameter, Parameters};
-use super::sm80::place::tile_of;
 use super::tensor_map::TensorMap;
+use super::thread::special;
+use super::tiles::{Cut, TileNumbers};
 use crate::codegen::contraction::Contraction;
 use crate::codegen::llvm::Emitter;
 use crate::codegen::warpgroup_tiling::{STAGE_DEPTH, WarpgroupSchedule};
@@ -138,26 +139,22 @@ impl Kernel<'_> {
 
     fn tile<'c>(&self, e: &Emitter<'c>, piece: IntValue<'c>) -> Tile<'c> {
         let schedule = self.schedule;
-        let grid = (schedule.row_tiles, schedule.column_tiles);
-        // Blocks that run at the same time have the same share of the depth, and so operands in common.
-        let (split, number) = match schedule.parts.splits {
-            1 => (None, piece),
-            _ => (
-                Some(e.div_const(piece, schedule.tiles())),
-                e.rem_const(piece, schedule.tiles()),
-            ),
+        let cut = Cut {
+            splits: schedule.parts.splits,
+            batch: schedule.batch,
+            row_tiles: schedule.row_tiles,
+            column_tiles: schedule.column_tiles,
         };
-        let (batch, within) = match schedule.batch {
-            1 => (None, number),
-            _ => (
-                Some(e.div_const(number, grid.0 * grid.1)),
-                e.rem_const(number, grid.0 * grid.1),
-            ),
-        };
-        let (row, column) = tile_of(e, within, grid);
+        let TileNumbers {
+            split,
+            tile,
+            batch,
+            row,
+            column,
+        } = cut.piece(e, piece);
         let share = schedule.depth_tiles * STAGE_DEPTH;
         Tile {
-            number,
+            number: tile,
             split,
             depth: split.map_or(e.i32(0), |split| e.mul_const(split, share)),
             row_tile: row,
@@ -190,14 +187,4 @@ impl<'c> Tile<'c> {
             None => part,
         }
     }
-}
-
-pub(in crate::codegen::nvptx) fn special<'c>(e: &Emitter<'c>, name: &str) -> IntValue<'c> {
-    e.call_value(&format!("llvm.nvvm.read.ptx.sreg.{name}"), &[], &[])
-        .into_int_value()
-}
-
-/// The lanes of a warp wait for each other, and see what the others wrote to shared memory.
-pub(in crate::codegen::nvptx) fn warp_barrier(e: &Emitter<'_>) {
-    e.call("llvm.nvvm.bar.warp.sync", &[], &[e.i32(u32::MAX).into()]);
 }

@@ -5,12 +5,13 @@
 
 use inkwell::values::{BasicValueEnum, IntValue};
 
+use super::Kernel;
 use super::epilogue::Pair;
-use super::{Kernel, warp_barrier};
 use crate::codegen::description::ElementType;
 use crate::codegen::llvm::Emitter;
 use crate::codegen::nvptx::elements;
 use crate::codegen::nvptx::ptx::Parameter;
+use crate::codegen::nvptx::thread::warp_barrier;
 use crate::codegen::warpgroup_tiling::{LINE_BYTES, PANEL_BYTES, PANELS};
 
 /// A warp's buffers, and where one of its lanes stands in them.

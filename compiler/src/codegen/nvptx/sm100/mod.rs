@@ -21,9 +21,8 @@ mod reader;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 
-use super::persistent::{
-    Kernel, Ring, STAGE_ALIGNMENT, Thread, emit_column_sums, emit_producer, special,
-};
+use super::persistent::{Kernel, Ring, STAGE_ALIGNMENT, Thread, emit_column_sums, emit_producer};
+use super::thread::special;
 use crate::codegen::llvm::Emitter;
 use crate::codegen::tensor_memory_tiling::{ISSUING_WARP, TensorMemorySchedule, WRITING_WARPS};
 use crate::codegen::warpgroup_tiling::SUM_WARPS;

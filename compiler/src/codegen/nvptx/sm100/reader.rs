@@ -11,9 +11,8 @@ use inkwell::values::{BasicValueEnum, FloatValue, IntValue};
 use super::{Shared, fence_after, fence_before};
 use crate::codegen::llvm::Emitter;
 use crate::codegen::nvptx::parts::{Barrier, Crew};
-use crate::codegen::nvptx::persistent::{
-    PANEL_COLUMNS, PANEL_SUMS, Tile, Turn, Writer, warp_barrier,
-};
+use crate::codegen::nvptx::persistent::{PANEL_COLUMNS, PANEL_SUMS, Tile, Turn, Writer};
+use crate::codegen::nvptx::thread::warp_barrier;
 use crate::codegen::tensor_memory_tiling::WRITING_WARPS;
 use crate::codegen::warpgroup_tiling::{PANEL_BYTES, PANEL_ROWS, PANELS};
 

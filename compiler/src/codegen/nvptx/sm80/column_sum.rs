@@ -14,6 +14,7 @@ use crate::codegen::contraction::Output;
 use crate::codegen::description::{Activation, ElementType, MatrixOrder};
 use crate::codegen::llvm::Emitter;
 use crate::codegen::math::Math;
+use crate::codegen::nvptx::thread::special;
 
 /// Emits the body of a kernel with these parameters.
 pub(in super::super) fn emit(
@@ -21,12 +22,8 @@ pub(in super::super) fn emit(
     schedule: &ColumnSumSchedule,
     parameters: &Parameters,
 ) {
-    let special = |name: &str| {
-        e.call_value(&format!("llvm.nvvm.read.ptx.sreg.{name}"), &[], &[])
-            .into_int_value()
-    };
-    let thread = special("tid.x");
-    let block = special("ctaid.x");
+    let thread = special(e, "tid.x");
+    let block = special(e, "ctaid.x");
     let column_tiles = schedule.parts.column_tiles;
     let part = e.div_const(block, column_tiles);
     let tile = e.rem_const(block, column_tiles);

@@ -10,6 +10,7 @@ use inkwell::values::{BasicValueEnum, FloatValue, IntValue, PointerValue};
 
 use super::super::activation;
 use super::super::elements::{self, Memory, Run};
+use super::super::thread::warp_barrier;
 use super::mainloop::{Multiplier, barrier};
 use super::place::Place;
 use crate::codegen::contraction::Contraction;
@@ -305,9 +306,4 @@ impl<'l, 'c> EpilogueWriter<'l, 'c> {
         let further = (u64::from(row) * output.leading + u64::from(column) + output.offset) * bytes;
         e.offset(lane, e.i64(further))
     }
-}
-
-/// The lanes of a warp wait for each other, and see what the others wrote to shared memory.
-fn warp_barrier(e: &Emitter<'_>) {
-    e.call("llvm.nvvm.bar.warp.sync", &[], &[e.i32(u32::MAX).into()]);
 }

@@ -14,9 +14,8 @@ mod consumer;
 
 use inkwell::IntPredicate;
 
-use super::persistent::{
-    Kernel, Ring, STAGE_ALIGNMENT, Thread, emit_column_sums, emit_producer, special,
-};
+use super::persistent::{Kernel, Ring, STAGE_ALIGNMENT, Thread, emit_column_sums, emit_producer};
+use super::thread::special;
 use crate::codegen::llvm::Emitter;
 use crate::codegen::warpgroup_tiling::{SUM_WARPS, WARPGROUP_THREADS};
 
