@@ -1,6 +1,8 @@
 //! What sm_100a does in tensor memory: taking columns, moving numbers, products, and all that must be waited for.
 
 mod memory;
+#[path = "../operand_layout/mod.rs"]
+mod operand_layout;
 mod products;
 
 use raddle_ptxsim::{Argument, Delivery, FindingKind, Launch, Memory, Module, Outcome};

@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 use raddle_ptxsim::{FindingKind, Swizzle};
 
+use super::operand_layout::Layout;
 use super::{BARRIER, DELIVERIES, kinds, registers, run, words, write_registers};
 
 const ROWS: usize = 128;
@@ -14,64 +15,15 @@ const RIGHT: usize = 32768;
 /// Words of shared memory that the operands take.
 const WORDS: usize = 12288;
 
-/// One operand's layout in shared memory.
-#[derive(Clone, Copy, Debug)]
-struct Layout {
-    swizzle: Swizzle,
-    along_terms: bool,
-}
-
-impl Layout {
-    fn span(self) -> usize {
-        match self.swizzle {
-            Swizzle::None => 16,
-            Swizzle::Bytes32 => 32,
-            Swizzle::Bytes64 => 64,
-            Swizzle::Bytes128 => 128,
-        }
-    }
-
-    /// Bytes between patterns along the lines, and between groups of eight lines.
-    fn offsets(self) -> (usize, usize) {
-        match (self.swizzle, self.along_terms) {
-            (Swizzle::None, true) => (4096, 128),
-            (Swizzle::None, false) => (2048, 128),
-            (_, true) => (16, 8 * self.span()),
-            (_, false) => (2 * 8 * self.span(), 8 * self.span()),
-        }
-    }
-
-    /// Where an element lies, in bytes from an address that is a multiple of 1024.
-    fn place(self, outer: usize, term: usize) -> usize {
-        let (leading, stride) = self.offsets();
-        let span = self.span();
-        let line = |line: usize, along: usize| line % 8 * span + line / 8 * stride + along;
-        let address = match (self.swizzle, self.along_terms) {
-            (Swizzle::None, true) => line(outer, term % 8 * 2) + term / 8 * leading,
-            (Swizzle::None, false) => {
-                term % 8 * 16 + term / 8 * leading + outer / 8 * stride + outer % 8 * 2
-            }
-            (_, true) => line(outer, term * 2),
-            (_, false) => {
-                let per_pattern = span / 2;
-                line(term, outer % per_pattern * 2) + outer / per_pattern * leading
-            }
-        };
-        let mask = span / 16 - 1;
-        address ^ ((address >> 7 & mask) << 4)
-    }
-
-    fn descriptor(self, start: usize) -> u64 {
-        let (leading, stride) = self.offsets();
-        let swizzle: u64 = match self.swizzle {
-            Swizzle::None => 0,
-            Swizzle::Bytes128 => 2,
-            Swizzle::Bytes64 => 4,
-            Swizzle::Bytes32 => 6,
-        };
-        let field = |bytes: usize| bytes as u64 >> 4;
-        field(start) | field(leading) << 16 | field(stride) << 32 | 1 << 46 | swizzle << 61
-    }
+/// The descriptor of an operand (PTX ISA, "tcgen05 shared memory descriptor").
+fn descriptor(layout: Layout, start: usize) -> u64 {
+    let swizzle: u64 = match layout.swizzle {
+        Swizzle::None => 0,
+        Swizzle::Bytes128 => 2,
+        Swizzle::Bytes64 => 4,
+        Swizzle::Bytes32 => 6,
+    };
+    layout.places(start) | 1 << 46 | swizzle << 61
 }
 
 /// The instruction descriptor: single-precision sums, both operands' type and order.
@@ -93,8 +45,8 @@ fn product(is_bf16: bool, layouts: [Layout; 2]) -> String {
     let multiply = |adds: u32| {
         format!(
             "tcgen05.mma.cta_group::1.kind::f16 [%r2], {}, {}, {}, {adds};\n",
-            layouts[0].descriptor(0),
-            layouts[1].descriptor(RIGHT),
+            descriptor(layouts[0], 0),
+            descriptor(layouts[1], RIGHT),
             instruction(is_bf16, layouts),
         )
     };
@@ -200,8 +152,8 @@ fn products_need_their_fences_waits_and_descriptors() {
     let (body, from) = (product(true, both), operands(true, both));
     let constant = instruction(true, both);
     let changed = |bits: u32| (constant ^ bits).to_string();
-    let described = WIDE.descriptor(RIGHT).to_string();
-    let described_as = |bits: u64| (WIDE.descriptor(RIGHT) ^ bits).to_string();
+    let described = descriptor(WIDE, RIGHT).to_string();
+    let described_as = |bits: u64| (descriptor(WIDE, RIGHT) ^ bits).to_string();
     let constant = constant.to_string();
     let wait = format!(
         "$L_wait: mbarrier.try_wait.parity.shared.b64 %p4, {BARRIER}, 0;\n        @!%p4 bra $L_wait;"

@@ -2,6 +2,8 @@
 
 mod barriers;
 mod copies;
+#[path = "../operand_layout/mod.rs"]
+mod operand_layout;
 mod products;
 
 use raddle_ptxsim::{

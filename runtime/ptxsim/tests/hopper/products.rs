@@ -3,72 +3,21 @@
 use half::bf16;
 use raddle_ptxsim::{FindingKind, Swizzle};
 
+use super::operand_layout::Layout;
 use super::{DELIVERIES, Setting, kinds, plain, run, words};
 
 /// Rows or columns of the operands of the products here.
 const EXTENT: usize = 64;
 
-/// One operand's layout in shared memory.
-#[derive(Clone, Copy, Debug)]
-struct Layout {
-    swizzle: Swizzle,
-    along_terms: bool,
-}
-
-impl Layout {
-    fn span(self) -> usize {
-        match self.swizzle {
-            Swizzle::None => 16,
-            Swizzle::Bytes32 => 32,
-            Swizzle::Bytes64 => 64,
-            Swizzle::Bytes128 => 128,
-        }
-    }
-
-    /// Bytes between patterns along the lines, and between groups of eight lines.
-    fn offsets(self) -> (usize, usize) {
-        match (self.swizzle, self.along_terms) {
-            // Cores of 8 lines of 16 bytes: those along the terms 4096 bytes apart, those along the rows 128.
-            (Swizzle::None, true) => (4096, 128),
-            // And the other way round: the leading offset goes along the terms.
-            (Swizzle::None, false) => (2048, 128),
-            (_, true) => (16, 8 * self.span()),
-            // Two groups of eight terms, then the next pattern along the rows.
-            (_, false) => (2 * 8 * self.span(), 8 * self.span()),
-        }
-    }
-
-    /// Where an element lies, in bytes from an address that is a multiple of 1024.
-    fn place(self, outer: usize, term: usize) -> usize {
-        let (leading, stride) = self.offsets();
-        let span = self.span();
-        let line = |line: usize, along: usize| line % 8 * span + line / 8 * stride + along;
-        let address = match (self.swizzle, self.along_terms) {
-            (Swizzle::None, true) => line(outer, term % 8 * 2) + term / 8 * leading,
-            (Swizzle::None, false) => {
-                term % 8 * 16 + term / 8 * leading + outer / 8 * stride + outer % 8 * 2
-            }
-            (_, true) => line(outer, term * 2),
-            (_, false) => {
-                let per_pattern = span / 2;
-                line(term, outer % per_pattern * 2) + outer / per_pattern * leading
-            }
-        };
-        let mask = span / 16 - 1;
-        address ^ ((address >> 7 & mask) << 4)
-    }
-
-    fn descriptor(self, start: usize) -> u64 {
-        let (leading, stride) = self.offsets();
-        let swizzle: u64 = match self.swizzle {
-            Swizzle::None => 0,
-            Swizzle::Bytes128 => 1,
-            Swizzle::Bytes64 => 2,
-            Swizzle::Bytes32 => 3,
-        };
-        let field = |bytes: usize| bytes as u64 >> 4;
-        field(start) | field(leading) << 16 | field(stride) << 32 | swizzle << 62
-    }
+/// The descriptor of an operand (PTX ISA, "Matrix descriptor").
+fn descriptor(layout: Layout, start: usize) -> u64 {
+    let swizzle: u64 = match layout.swizzle {
+        Swizzle::None => 0,
+        Swizzle::Bytes128 => 1,
+        Swizzle::Bytes64 => 2,
+        Swizzle::Bytes32 => 3,
+    };
+    layout.places(start) | swizzle << 62
 }
 
 /// Where the right operand starts in shared memory.
@@ -87,8 +36,8 @@ fn product(left: Layout, right: Layout) -> String {
     let multiply = |adds: u32| {
         format!(
             "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{{registers}}}, {}, {}, {adds}, 1, 1, {}, {};\n",
-            left.descriptor(0),
-            right.descriptor(RIGHT),
+            descriptor(left, 0),
+            descriptor(right, RIGHT),
             u32::from(!left.along_terms),
             u32::from(!right.along_terms),
         )

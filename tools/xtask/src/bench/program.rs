@@ -26,6 +26,27 @@ pub fn build<const N: usize>(workspace: &Workspace, tools: [&str; N]) -> Result<
     Ok(tools.map(|tool| workspace.tool("release", tool)))
 }
 
+/// Runs an example of the compiler that measures and judges by itself; `Ok(false)` when a promise is broken.
+///
+/// # Errors
+/// When cargo cannot be started.
+pub fn run_example(workspace: &Workspace, name: &str, features: &str) -> Result<bool> {
+    let mut command = Command::new("cargo");
+    command.current_dir(&workspace.root);
+    command.args([
+        "run",
+        "--release",
+        "--locked",
+        "--package",
+        "raddle-compiler",
+    ]);
+    command.args(["--features", features, "--example", name]);
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run `{}`", process::show(&command)))?;
+    Ok(status.success())
+}
+
 /// A printed module.
 ///
 /// # Errors

@@ -1,11 +1,9 @@
 //! The table of the schedule search beside the Zero Bubble authors' results and CP-SAT's optima. The example
 //! `schedule_bench` of the compiler measures and judges; it needs neither LLVM nor the tools.
 
-use std::process::Command;
+use anyhow::Result;
 
-use anyhow::{Context, Result};
-
-use crate::process;
+use super::program::run_example;
 use crate::workspace::Workspace;
 
 /// Runs the table; `Ok(false)` when a row is longer than its reference or a promise is broken.
@@ -14,18 +12,5 @@ use crate::workspace::Workspace;
 /// When cargo cannot be started.
 pub fn run(workspace: &Workspace) -> Result<bool> {
     println!("\nschedules beside the results of others (takes some five minutes on two cores)");
-    let mut command = Command::new("cargo");
-    command.current_dir(&workspace.root).args([
-        "run",
-        "--release",
-        "--locked",
-        "--package",
-        "raddle-compiler",
-        "--example",
-        "schedule_bench",
-    ]);
-    let status = command
-        .status()
-        .with_context(|| format!("cannot run `{}`", process::show(&command)))?;
-    Ok(status.success())
+    run_example(workspace, "schedule_bench", "")
 }
