@@ -6,4 +6,4 @@ mod flow;
 mod machine;
 
 pub(crate) use emitter::{Emitter, Space};
-pub(crate) use machine::Machine;
+pub(crate) use machine::{Machine, Optimised};

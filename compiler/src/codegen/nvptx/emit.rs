@@ -17,7 +17,7 @@ use super::tensor_map::TensorMap;
 use crate::codegen::depth_shares::Wish;
 use crate::codegen::description::KernelDescription;
 use crate::codegen::error::CodegenError;
-use crate::codegen::llvm::{Emitter, Machine, Space};
+use crate::codegen::llvm::{Emitter, Machine, Optimised, Space};
 
 /// LLVM's number for the calling convention of PTX entry points.
 const PTX_KERNEL: u32 = 71;
@@ -53,15 +53,8 @@ pub fn emit_tuned(
     wish: impl Into<Wish>,
 ) -> Result<Emitted, CodegenError> {
     let planned = Planned::of(kernel, target, wish.into())?;
-    let machine = machine_for(target)?;
-    let context = Context::create();
-    let optimised = machine.optimise(write(&context, &machine, &planned))?;
-    let text = optimised.assembly()?;
-    check_externals(&text)?;
-    Ok(Emitted {
-        ir: optimised.ir(),
-        ptx: planned.with_text(text),
-    })
+    let (ptx, ir) = compile(planned, |optimised| optimised.ir())?;
+    Ok(Emitted { ptx, ir })
 }
 
 /// Emits a kernel that is planned.
@@ -69,12 +62,20 @@ pub fn emit_tuned(
 /// # Errors
 /// What LLVM refuses.
 pub fn emit_planned(planned: Planned) -> Result<Ptx, CodegenError> {
+    Ok(compile(planned, |_| ())?.0)
+}
+
+/// The whole way through LLVM, with a look at the module after its passes.
+fn compile<T>(
+    planned: Planned,
+    look: impl FnOnce(&Optimised<'_, '_>) -> T,
+) -> Result<(Ptx, T), CodegenError> {
     let machine = machine_for(planned.target)?;
     let context = Context::create();
     let optimised = machine.optimise(write(&context, &machine, &planned))?;
     let text = optimised.assembly()?;
     check_externals(&text)?;
-    Ok(planned.with_text(text))
+    Ok((planned.with_text(text), look(&optimised)))
 }
 
 fn machine_for(target: Target) -> Result<Machine, CodegenError> {
